@@ -20,7 +20,7 @@ def explore(
     /,
     *,
     runs: Annotated[
-        Path, Parameter(help="Folder of the runs that the explorer lists, and writes to.")
+        Path, Parameter(help="Folder of runs: the explorer lists them, and saves new ones here.")
     ] = Path("runs"),
     port: Annotated[
         Whole, Parameter(help="First port to try; if it is taken, the next free one is used.")
@@ -33,7 +33,7 @@ def explore(
     """Open the explorer in the browser: turn a knob, and watch theory and training move together.
 
     The explorer shows scenes with knobs, every experiment with its parameters, and the saved runs
-    in ./runs. It listens on this computer only, and runs until Ctrl-C.
+    in ./runs. It accepts connections from this computer only, and runs until Ctrl-C.
 
     `festina explore lecture.toml` shows a sequence of scenes at given positions of their knobs.
     """
@@ -42,7 +42,7 @@ def explore(
     if not (port.isdecimal() and 1024 <= int(port) <= 65535):
         raise Complaint(f"`--port` must be a whole number from 1024 to 65535, got '{port}'.")
     if runs.exists() and not runs.is_dir():
-        raise Complaint(f"`--runs` must be a folder, and '{runs}' is a file.")
+        raise Complaint(f"`--runs` must be a folder, but '{runs}' is a file.")
     from festina.explore._lecture import read_lecture
     from festina.explore._server import application, serve
 
@@ -53,7 +53,7 @@ def explore(
         taken = "" if f":{port}/" in address else f" (port {port} is taken)"
         print(f"The explorer is at {address}{page}{taken}. Ctrl-C ends it.", flush=True)
         if browser and not webbrowser.open(address + page):
-            print("No browser could be opened: copy this address into one.", flush=True)
+            print("No browser could be opened. Open this address in a browser.", flush=True)
 
     serve(application(runs, steps), int(port), started)
 

@@ -66,7 +66,7 @@ def _unknown(name: str) -> str:
 
 
 def _missing(found: Experiment) -> str:
-    """Return the sentence that packages are missing, or `""`."""
+    """Return a sentence about missing packages, or `""`."""
     try:
         found.check_packages()
     except ValueError as error:

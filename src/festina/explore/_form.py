@@ -1,4 +1,4 @@
-"""The form with the parameters of an experiment, and what its values mean."""
+"""The form with the parameters of an experiment, and the meaning of its values."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from ..experiments._invalid import sentences
 from ..experiments._runner import in_force
 
 Typed = str | bool
-"""What a field holds: text as typed on the command line, or whether a box is ticked."""
+"""Value of a field: text as typed on the command line, or whether a box is ticked."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def starts(experiment: Experiment) -> dict[str, dict[str, Typed]]:
 
 
 def typed(parameters: Parameters) -> dict[str, Typed]:
-    """Return parameters as they stand in the form."""
+    """Return the parameters as values of the form."""
     values = parameters.model_dump(mode="json")
     # Words are quoted only among other words.
     return {k: v if isinstance(v, bool | str) else shown(v) for k, v in values.items()}

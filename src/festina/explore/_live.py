@@ -1,7 +1,7 @@
 """The live part of a scene's page: knobs in, theory and training out, over one WebSocket.
 
-The page sends the positions of its knobs with a growing number. The answer to the latest number
-matters: training for an older number breaks off at its next report of progress.
+The page sends the positions of its knobs with a growing number. Only the answer to the latest
+number matters: training for an older number stops at its next report of progress.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ _UNREAD = 64  # messages that a page may leave unread before its training stops
 
 
 class Outdated(Exception):
-    """Raised within training when the page asks for something else, or is closed."""
+    """Raised within training when the page has sent new knobs, or is closed."""
 
 
 class Threads:
-    """Threads of the server: theory is computed beside training, and never waits for it."""
+    """Threads of the server: theory has its own threads, so that it never waits for training."""
 
     def __init__(self):
         self.theory = ThreadPoolExecutor(2, "theory")
@@ -43,13 +43,13 @@ class Threads:
             return self._cold.setdefault(scene.entry.name, list(scene.warm))
 
     def stop(self) -> None:
-        """Accept no more work; work that is waiting is dropped."""
+        """Accept no more work, and drop the work that is waiting."""
         for pool in (self.theory, self.training):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Live:
-    """One open page of a scene: its latest wish, and the messages on their way to it."""
+    """One open page of a scene: its latest knobs, and the messages that are queued for it."""
 
     def __init__(self, scene: Scene, threads: Threads):
         self._scene, self._threads = scene, threads
@@ -80,12 +80,12 @@ class Live:
         self._number = -1
 
     async def answer(self) -> None:
-        """Answer the latest wish, again and again: theory at once, then training."""
+        """Answer the latest knobs, again and again: theory at once, then training."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             number, knobs = self._number, self._knobs
-            # Theory is answered also when a newer wish waits: the page asks one after the other.
+            # The page waits for this theory before it sends newer knobs.
             theory = await self._run(self._threads.theory, self._predict, number, knobs)
             if theory is not None and number == self._number:
                 self._run(self._threads.training, self._train, number, knobs, theory)
@@ -137,11 +137,11 @@ class Live:
             self._put({"kind": "error", "n": number, "words": _said(error)})
 
     def _warm_up(self, number: int, progress: Callable[[str, float], None]) -> None:
-        """Compile the programs for other knobs, until the page asks for something."""
+        """Compile the programs for other knobs, until the page sends new knobs."""
         cold = self._threads.cold(self._scene)
         total = len(cold)
         while cold:
-            words = f"compiling programs for other knobs: {len(cold)} of {total} left"
+            words = f"compiling programs for other knob positions: {len(cold)} of {total} left"
             self._put({"kind": "status", "n": number, "words": words})
             knobs = cold.pop()
             try:
@@ -185,7 +185,7 @@ async def live(socket: WebSocket) -> None:
 
 def _agreement(compared: str, apart: float, allowed: float | None) -> str:
     if allowed is None:
-        return f"No closed form for these knobs: {compared} is shown from training alone."
+        return "There is no exact prediction for these knobs, so no difference is given."
     return (
         f"Theory and training: {compared} differs by {100 * apart:.2g} % at most; "
         f"up to {100 * allowed:.2g} % is expected."

@@ -1,7 +1,7 @@
 """The live part of an experiment's page: values are checked, and a run is started and watched.
 
-The page sends JSON: the values of its form to check them, or to run the experiment with them. The
-page receives JSON: what the values mean, and how far its run is.
+The page sends the values of its form as JSON, to check them or to run the experiment with them. It
+receives, as JSON, the meaning of the values and the progress of its run.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class RunPage:
             self._watch(job)
 
     async def take(self, text: str) -> None:
-        """Do what a message of the page asks for."""
+        """Carry out a message of the page."""
         try:
             wish = Wish.model_validate_json(text)
         except pydantic.ValidationError:
@@ -87,7 +87,7 @@ class RunPage:
             self._watch(job)
 
     def _watch(self, job: Job) -> None:
-        """Show how far a run is."""
+        """Show the progress of a run."""
         self._job = job
         job.tell = lambda: self._loop.call_soon_threadsafe(self._news.set)
         self._news.set()

@@ -80,7 +80,7 @@ async def _scene_page(
 
 
 def _knobs(found: Scene, query: dict[str, str]) -> tuple[SceneKnobs, str]:
-    """Return the knobs of an address, and a sentence about values that cannot be used."""
+    """Return the knobs of an address, and a sentence about its invalid values."""
     try:
         return found.knobs(**query), ""
     except pydantic.ValidationError as error:

@@ -29,7 +29,7 @@ _INK, _QUIET, _GRID = "#1b1b1b", "#5d6470", "#e6e8ec"
 
 
 def plot(title: str, x: str, y: str, *, time: bool = False, **settings: Any) -> figure:
-    """Return an empty plot with labelled axes; `time` marks the time that is played.
+    """Return an empty plot with labelled axes; `time` adds a line at the time of the player.
 
     `settings` are Bokeh's, such as `x_axis_type="log"` or `match_aspect=True`.
     """
@@ -88,7 +88,7 @@ def curves(
 
 
 def guide(made: figure, name: str) -> None:
-    """Draw a thin grey line from the columns `x` and `y` of the theory, as a help for the eye."""
+    """Draw a thin grey line from the columns `x` and `y` of the theory, as a guide to the eye."""
     made.line("x", "y", source=_source(f"{name}.theory", "x", "y"), color=_QUIET, line_width=1)
 
 

@@ -28,4 +28,4 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 
 def sorry(words: str, status: int = 404) -> HTMLResponse:
     """Return a page with one sentence about what is wrong."""
-    return page("sorry.html", status, title="Not here", here="", words=words)
+    return page("sorry.html", status, title="This page cannot be shown", here="", words=words)

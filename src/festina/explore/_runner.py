@@ -28,7 +28,7 @@ State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclasses.dataclass(eq=False)
 class Job:
-    """A requested run, and how far it is.
+    """A requested run, and its progress.
 
     - `tell`: function that is called, in any thread, when something has changed; `None` while no
       page shows the run.
@@ -51,7 +51,7 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Return whether nothing more will happen."""
+        """Return whether the run is done, failed or cancelled."""
         return self.state in ("done", "failed", "cancelled")
 
     def progress(self, words: str, fraction: float) -> None:
@@ -217,7 +217,7 @@ class Runner:
             job.change(state="cancelled", words=f"Cancelled.{note}")
         else:
             words = f"The process of the run ended unexpectedly, {ended}."
-            job.change(state="failed", words=f"{words} Its memory may have been too small.{note}")
+            job.change(state="failed", words=f"{words} It may have run out of memory.{note}")
 
     def _call(self, *call: Any, job: Job | None = None, **named: Any) -> Any:
         """Return the result of a call in the process, or how the process ended, such as "by …"."""
@@ -247,6 +247,6 @@ def _numbered(parent: Path) -> list[Path]:
 
 
 def _left_over(parent: Path) -> list[Path]:
-    """Remove what killed processes left in a folder of runs, and in the runs in it."""
+    """Remove files that killed processes left in a folder of runs, and in its runs."""
     folders = [parent, *parent.glob("*/")]
     return [path for folder in folders for path in left_over(folder)]

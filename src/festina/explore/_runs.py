@@ -1,4 +1,4 @@
-"""Saved runs below the folder of runs. Nothing outside that folder is read, and no link followed.
+"""Saved runs below the folder of runs. Nothing outside that folder is read; links are refused.
 
 A run may come from a stranger, and its folder may be damaged.
 """
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the list shows of a run; `problem` says what cannot be read."""
+    """Summary of a run for the list; `problem` says what cannot be read."""
 
     name: str
     experiment: str = ""
@@ -61,7 +61,7 @@ def places(runs: Path) -> tuple[list[Place], str]:
         with os.scandir(runs):
             pass
     except FileNotFoundError:
-        return [], f"There is no folder '{runs}' yet. Every run makes a folder in it."
+        return [], f"There is no folder '{runs}' yet. The first run creates it."
     except NotADirectoryError:
         return [], f"'{runs}' is a file and not a folder. Start the explorer with another `--runs`."
     except OSError as error:
@@ -102,7 +102,7 @@ def search(found: Sequence[Place], words: str) -> list[Place]:
 
 
 def summary(place: Place) -> Summary:
-    """Return the summary of a run, which is read again only if its files have changed."""
+    """Return the summary of a run; its files are read again only if they have changed."""
     return _summary(place, *map(_changed, (f"{place.folder}/{_PICTURE}", _claims(place.folder))))
 
 

@@ -1,17 +1,17 @@
-"""What a scene of the explorer consists of: knobs, plots, a theory and a training.
+"""The parts of a scene of the explorer: knobs, plots, theory and training.
 
 A scene is one module, read from top to bottom, with these names:
 
 - `Knobs`: subclass of `SceneKnobs`; every field is a slider, a list of choices or a switch.
-- `COMPARED`: words for the quantity in which theory and training are compared.
+- `COMPARED`: name of the quantity in which theory and training are compared, in the singular.
 - `plots()`: figures from `_plots.py`.
 - `theory(knobs)`: the prediction, as `Numbers`.
 - `train(knobs, progress)`: yields the `Numbers` of each trained network.
 - `allowed(knobs)`: largest difference expected between theory and training, relative to the largest
-  value of the compared quantity; `None` if there is no closed form.
+  value of the compared quantity; `None` if there is no exact prediction.
 - `notice(knobs, theory)`: one or two sentences that say what to notice at these knobs.
 - `python(knobs)`: code that computes `predicted` and `measured`, the compared quantity.
-- `shell(knobs)`: command of an experiment that studies the same question.
+- `shell(knobs)`: command that runs an experiment on the same question.
 - `WARM`: optional list of knobs, one for each compiled program that the scene needs.
 """
 
@@ -48,7 +48,7 @@ def slider(
     step: float | int = 0,
     log: bool = False,
 ) -> Any:
-    """Return a knob for numbers; `log` spaces the numbers logarithmically, `step` in decades."""
+    """Return a knob for numbers; with `log` it is logarithmic, and `step` is in decades."""
     extra = {"step": step, "log": log}
     return Field(default=default, ge=least, le=most, title=words, json_schema_extra=extra)
 
@@ -150,7 +150,7 @@ class Scene:
 
     @property
     def compared(self) -> str:
-        """Return words for the quantity in which theory and training are compared."""
+        """Return the name of the quantity in which theory and training are compared."""
         return self.module.COMPARED
 
     @property
@@ -171,11 +171,11 @@ class Scene:
         return self.module.train(knobs, progress)
 
     def allowed(self, knobs: SceneKnobs) -> float | None:
-        """Return the largest expected relative difference, `None` without a closed form."""
+        """Return the largest expected relative difference, `None` without an exact prediction."""
         return self.module.allowed(knobs)
 
     def words(self, knobs: SceneKnobs, theory: Numbers) -> dict[str, str]:
-        """Return what to notice, and the same in Python and on the command line."""
+        """Return what to notice, Python code that does the same, and a command."""
         return {
             "notice": self.module.notice(knobs, theory),
             "python": self.module.python(knobs),

@@ -30,7 +30,7 @@ _POLICY = (
 
 
 class SameOrigin:
-    """Refuse requests that another web page sends, and forbid the page to load from elsewhere."""
+    """Refuse requests from other web pages, and forbid our pages to load from other servers."""
 
     def __init__(self, app: ASGIApp):
         self._app = app
@@ -47,7 +47,7 @@ class SameOrigin:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 4403})
             else:
-                words = "Another web page may not use the explorer."
+                words = "The explorer refuses requests from other web pages."
                 await PlainTextResponse(words, 403)(scope, receive, send)
             return
 

@@ -1,4 +1,4 @@
-"""What the process of the experiments does: import an experiment, and run it into a folder."""
+"""Work of the process of the experiments: import an experiment, and run it into a folder."""
 
 import contextlib
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ FORMATS = ("png", "pdf", "svg")
 
 @dataclass(frozen=True)
 class Ended:
-    """Outcome of a run: its folder, or a sentence why there is none."""
+    """Outcome of a run: its folder, or a sentence that says why there is none."""
 
     folder: Path | None = None
     reason: str = ""

@@ -10,8 +10,8 @@ SCENES = (
         "staircase",
         "_staircase",
         "A staircase in six architectures",
-        "From small weights, very different networks learn one thing after another: the loss falls "
-        "in steps.",
+        "Trained from small initial weights, very different networks learn one direction after "
+        "another, and the loss falls in steps.",
     ),
     SceneEntry(
         "chain",
@@ -23,21 +23,22 @@ SCENES = (
         "lazy-to-rich",
         "_lazy_to_rich",
         "From lazy to rich",
-        "How the balance between two layers and the shape of a linear network decide whether it "
-        "learns features.",
+        "How the balance between the two layers of a linear network and its widths decide whether "
+        "it learns features.",
     ),
     SceneEntry(
         "hierarchy",
         "_hierarchy",
         "Progressive differentiation",
-        "A deep linear network learns a hierarchy of items from the top, a shallow one all at "
-        "once.",
+        "A deep linear network learns a hierarchy of items level by level, from the top. A shallow "
+        "network learns all levels at once.",
     ),
     SceneEntry(
         "continual",
         "_continual",
         "Learning one task after another, and reversal",
-        "What a second task costs the first, and why a learned task is slow to reverse.",
+        "How much of a first task is forgotten while a second one is learned, and why reversing a "
+        "task is slow.",
     ),
     SceneEntry(
         "xor",
@@ -50,21 +51,22 @@ SCENES = (
         "routing",
         "_routing",
         "Routing and abstraction",
-        "When a trunk shared by all pairs of domains wins the race against one pathway per pair, "
-        "and solves pairs that were never trained.",
+        "When a trunk shared by all pairs of domains learns faster than dedicated pathways, one "
+        "per pair, and generalises to untrained pairs.",
     ),
     SceneEntry(
         "contexts",
         "_contexts",
         "Objects in contexts",
-        "Units of ReLU networks serve several contexts, which pays early in training and costs "
-        "late.",
+        "ReLU units become active in several contexts. This speeds up learning early in training "
+        "and slows it down later.",
     ),
     SceneEntry(
         "views",
         "_views",
         "Views and conflict",
-        "Whether several views of one object compete for the output or coexist, and who wins.",
+        "Whether several views of one object compete for the output or coexist, and which of them "
+        "wins.",
     ),
     SceneEntry(
         "coding",
@@ -77,20 +79,20 @@ SCENES = (
         "width",
         "_width",
         "Effective width while training",
-        "A wide network computes what 0, 1, 2, … units could compute, on one plateau after the "
-        "other.",
+        "On successive plateaus, a wide network computes what 0, 1, 2, … units could compute.",
     ),
     SceneEntry(
         "forecast",
         "_forecast",
         "A forecast on a plateau",
-        "When does the loss drop next? The forecast is made on a plateau, and checked by training.",
+        "When does the loss drop next? The forecast is made on a plateau, and further training "
+        "checks it.",
     ),
 )
 
 
 def load_scene(name: str) -> Scene:
-    """Return a scene by its name; an unknown name raises `ValueError` with the nearest one."""
+    """Return a scene by its name; an unknown name raises `ValueError` with a similar one."""
     for entry in SCENES:
         if entry.name == name:
             return Scene(entry, importlib.import_module(f".{entry.module}", __package__))

@@ -27,7 +27,7 @@ WARM = [Knobs(depth=depth) for depth in range(1, _DEEPEST + 1)]
 
 
 def plots() -> list[figure]:
-    """Return the plots: the product over time, the weights of the layers, times by depth."""
+    """Return the plots: product over time, weights of the layers, learning time by depth."""
     product = plot("Product of the weights", "time t/τ", "a(t)", time=True)
     curves(product, "product", seeds=_SEEDS)
     layers = plot("Weights of the layers at this time", "layer", "weight")
@@ -41,7 +41,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the closed form of a balanced chain, and its time to half the target by depth."""
+    """Return the product of a balanced chain, and the time until half is learned by depth."""
     times = _times(knobs)
     product = chain_strength(times, knobs.target, knobs.strength, depth=knobs.depth)
     depths = np.arange(1, _DEEPEST + 1)
@@ -90,14 +90,14 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if knobs.spread:
         return (
             "The layers start with different weights, and the differences of their squares stay "
-            "constant. The closed form (dashed) is for equal weights: the larger the spread, the "
-            "earlier these chains learn."
+            "constant. The closed form (dashed) is for equal weights. Chains with a larger spread "
+            "learn earlier."
         )
     law = f"a power of 1/a₀ with exponent {1 - 2 / knobs.depth:.2g}"
     law = "log(1/a₀)" if knobs.depth == 2 else law
     return (
         f"With {knobs.depth} layers the time on the plateau grows like {law}. Half of the target "
-        f"is learned at t/τ = {half:.3g}; then the last part is learned quickly."
+        f"is learned at t/τ = {half:.3g}; the rest follows without another plateau."
     )
 
 

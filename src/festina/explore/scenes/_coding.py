@@ -1,4 +1,4 @@
-"""Coding schemes: how the activation decides which neurons answer to which class."""
+"""Coding schemes: how the activation decides which neurons respond to which class."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -22,7 +22,7 @@ from ...theory.coding import (
 from .._plots import COLOURS, cells, curves, dots, guide, heat, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
-COMPARED = "the kernel between classes"
+COMPARED = "the kernel, averaged by class,"
 _EXAMPLES, _MOST, _CHAINS = 48, 100, 2
 _COOLING, _BURN, _MOVES, _THIN, _LEAPFROG = 120, 30, 150, 5, 10
 _BINS = 60
@@ -47,10 +47,10 @@ WARM = [
 
 
 def plots() -> list[figure]:
-    """Return the plots: law of the readouts, responses, kernel, contrast by temperature."""
-    law = plot("Readout weights of the neurons", "readout a₁ of the first class", "density")
+    """Return the plots: density of the readouts, responses, kernel, contrast by temperature."""
+    law = plot("Readout weights of the neurons", "readout weight a₁ of class 1", "density")
     curves(law, "law", seeds=_CHAINS)
-    responses = plot("Responses to each class", "neuron, sorted at the first move", "class")
+    responses = plot("Responses to each class", "neuron, sorted by the first sample", "class")
     cells(responses, "responses")
     responses.xaxis.ticker = BasicTicker()
     kernel = plot("Kernel of the examples", "above the diagonal: theory", "examples, by class")
@@ -59,7 +59,7 @@ def plots() -> list[figure]:
     for axis in kernel.axis:
         axis.major_label_text_alpha = axis.major_tick_line_alpha = 0
     contrast = plot(
-        "Kernel within minus between classes", "temperature T", "contrast", x_axis_type="log"
+        "Kernel within minus between classes", "temperature T", "difference", x_axis_type="log"
     )
     guide(contrast, "crossover")
     curves(contrast, "contrast", training=False)
@@ -69,7 +69,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the law of neurons, the kernel and the contrast of infinitely wide networks."""
+    """Return density of readouts, kernel and contrast in the limit of infinite width."""
     sweep, code = _sweep(knobs.activation, knobs.classes), _code(knobs)
     values = np.linspace(*_range(code), 5 * _BINS)
     line = {"x": np.full(2, sweep.crossover), "y": np.array([0.0, sweep.contrast.max()])}
@@ -86,7 +86,7 @@ def theory(knobs: Knobs) -> Numbers:
 
 
 def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
-    """Sample networks from the posterior, in two chains that are cooled from the prior."""
+    """Sample networks from the posterior, in two chains that are cooled from temperature 1."""
     required("blackjax", "BlackJAX", "'festina[posterior]'", what="Sampling")
     drawn = sample(
         orthogonal_inputs(_sizes(knobs.classes), other=_other(knobs.classes)),
@@ -133,8 +133,8 @@ def allowed(knobs: Knobs) -> float | None:
     ratio = knobs.temperature / _sweep(knobs.activation, knobs.classes).crossover
     if knobs.activation == "relu" and 0.85 < ratio < 1.25:
         return 0.4  # a network of finite width has no sharp transition
-    # Frozen codewords: the numbers of neurons with each fluctuate as for independent neurons.
-    # Outliers of rectifiers fluctuate near their transition.
+    # With frozen codewords, the number of neurons per codeword fluctuates as for independent
+    # neurons. In ReLU networks the few strong neurons fluctuate near the transition.
     limits = {"linear": (np.inf, np.inf), "erf-sigmoid": (0, 2), "relu": (0.6, np.inf)}
     low, high = limits[knobs.activation]
     fluctuating = low < ratio < high
@@ -147,27 +147,30 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if knobs.temperature > gone:
         return (
             f"{at} above the crossover at T = {gone:.2g} (grey): neurons respond almost equally to "
-            "all classes, and the kernel has hardly any blocks. Cool the network to see its code."
+            "all classes, and the kernel has hardly any blocks. Lower T to see a code."
         )
     if knobs.activation == "linear":
         return (
-            "Analog code: readouts form one Gaussian cloud, and every neuron responds to every "
-            "class by some amount. Play the moves: single neurons drift, yet the kernel stays. "
+            "Analog code: readout weights have a Gaussian distribution, and every neuron responds "
+            "to every class to some degree. Press play: single neurons drift, but the kernel "
+            "stays the same. "
             f"{at} below the crossover at {gone:.2g} (grey)."
         )
     if knobs.activation == "relu":
         held = float((code.condensed / np.diag(code.kernel)).mean())
         return (
             f"Sparse code: a few neurons carry {100 * held:.0f} % of the kernel within a class, "
-            "and keep this role. All other neurons form the peak of the law and respond weakly. "
-            f"{at} below the transition at {gone:.2g} (grey), where these vanish."
+            "and keep this role. All other neurons form the peak of the density and respond "
+            f"weakly. {at} below the transition at {gone:.2g} (grey), where the strong neurons "
+            "vanish."
         )
     told = [each for each in code.populations if each.share > 0.01]
     named = ", ".join(f"{each.word} ({100 * each.share:.0f} %)" for each in told[:6])
-    stay = "neurons keep their codewords" if knobs.temperature < gone / 3 else "some change groups"
+    frozen = knobs.temperature < gone / 3
+    stay = "neurons keep their codewords" if frozen else "some neurons change their codewords"
     return (
         f"Redundant code: neurons form {len(told)} groups with the codewords (1: active) {named}; "
-        f"neurons of a group respond alike. Play the moves: {stay}. "
+        f"neurons of a group respond alike. Press play: {stay}. "
         f"{at} below the crossover at {gone:.2g} (grey)."
     )
 
@@ -206,7 +209,7 @@ def shell(knobs: Knobs) -> str:
 
 @lru_cache(maxsize=16)
 def _sweep(activation: Activation, classes: int) -> TemperatureSweep:
-    """Return the codes at all positions of the slider; centred targets span few dimensions."""
+    """Return the codes at all positions of the temperature slider."""
     temperatures = [float(f"{10**each:.3g}") for each in _EXPONENTS]
     targets = targets_per_class(classes, other=_other(classes))
     return temperature_sweep(
@@ -236,12 +239,12 @@ def _sizes(classes: int) -> list[int]:
 
 
 def _other(classes: int) -> float:
-    """Return the target of other classes for which the targets of a class add up to zero."""
+    """Return the target of a class for inputs of other classes; it makes targets sum to zero."""
     return -1 / (classes - 1)
 
 
 def _range(code: ClassificationCode) -> tuple[float, float]:
-    """Return where the density of readouts is shown, without outliers."""
+    """Return the range of readouts that is plotted, without the outliers."""
     spots = [each.readout[0] for each in code.populations]
     size = 5 * np.sqrt(code.readout_variance)
     if code.activation == "linear":
@@ -252,7 +255,10 @@ def _range(code: ClassificationCode) -> tuple[float, float]:
 def _by_class(
     kernel: Float[np.ndarray, "sample sample"], classes: int
 ) -> tuple[Float[np.ndarray, "group group"], Float[np.ndarray, " group"]]:
-    """Return the mean kernel of different examples by class, and of examples with themselves."""
+    """Return the mean kernel for each pair of classes, and the mean diagonal for each class.
+
+    The mean for a class with itself leaves out the diagonal.
+    """
     size = len(kernel) // classes
     diagonal = np.diag(kernel)
     pairs = (kernel - np.diag(diagonal)).reshape(classes, size, classes, size)
@@ -261,9 +267,9 @@ def _by_class(
 
 
 def _responses(drawn: Posterior, knobs: Knobs) -> Float[np.ndarray, "draw cell"]:
-    """Return mean responses to the classes in the first chain, relative to the strongest one.
+    """Return mean responses to the classes in the first chain, relative to the largest one.
 
-    Neurons are sorted by their codeword in the first draw, then by their strongest response.
+    Neurons are sorted by their codeword in the first sample, then by their largest response.
     """
     activity = drawn.activity()[0]
     groups = activity.reshape(len(activity), knobs.classes, -1, knobs.neurons)

@@ -19,7 +19,7 @@ COMPARED = "the loss of the gated network"
 _SEEDS, _TIMES, _OBJECTS, _MOST, _WIDEST = 3, 101, 4, 5, 48
 _INPUTS, _OUTPUTS = _OBJECTS + _MOST, (1 + _MOST) * (2 * _OBJECTS - 1)
 _UNKNOWN = 1e-30  # weight of further contexts in the loss; with 0 the compiled program would change
-_ON, _WEAK = 1e-3, 1e-2  # parts of the largest activity and strength below which units are off
+_ON, _WEAK = 1e-3, 1e-2  # units below these fractions of the largest activity, strength are off
 _LENGTH = 1.2  # length of the time axis, in times until modular pathways have learned
 
 
@@ -37,16 +37,15 @@ WARM = [Knobs(contexts=count) for count in range(_MOST, 1, -1)]
 
 
 def plots() -> list[figure]:
-    """Return the plots: losses, units by the number of their contexts, all units by context."""
-    loss = plot(
-        "Loss", "time t/τ", "loss / loss of output 0", time=True, y_axis_type="log", y_range=_LOSSES
-    )
+    """Return the plots: losses, number of contexts per unit, responses of units by context."""
+    how = {"y_axis_type": "log", "y_range": _LOSSES}
+    loss = plot("Loss", "time t/τ", "loss / loss of zero output", time=True, **how)
     curves(loss, "loss", seeds=_SEEDS, columns=("relu", "gated"), legend=_KINDS, theory=False)
     curves(loss, "loss", columns=("single", "every"), training=False)
     words(loss, "names", ("one per context", "one for all"))
     loss.legend.location = "bottom_left"
     shares = plot(
-        "ReLU units by contexts", "contexts k in which a unit is active", _SHARE, y_range=(0, 1)
+        "ReLU units by contexts", "contexts in which a unit is active (k)", _SHARE, y_range=(0, 1)
     )
     bars(shares, "shares", colour=COLOURS[0])
     for seed in range(1, _SEEDS):
@@ -58,12 +57,12 @@ def plots() -> list[figure]:
 
 
 _KINDS, _LOSSES = ("ReLU network", "gated network"), (1e-3, 2.0)
-_SHARE = "share (dots: other networks)"
+_SHARE = "share of strength (dots: other networks)"
 _PLATEAU, _LATE = 3 * _TIMES // 10, 4 * _TIMES // 5  # where the names of theories are written
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the closed forms of pathways for single contexts, and of one pathway for all."""
+    """Return closed-form losses: of pathways for single contexts, and of one pathway for all."""
     times = _times(knobs)
     single = _spectrum(knobs, 1).loss(times, _start(knobs, knobs.contexts))
     every = _spectrum(knobs, knobs.contexts).loss(times, _start(knobs, 1))
@@ -91,7 +90,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
         loss = {"x": times, "relu": run.loss[seed] / _power(), "gated": gated.loss / _power()}
         frames = {"shares": {"x": number + 0 * shares[seed], "y": shares[seed]}}
         if seed == 0:
-            frames["units"] = _sorted(responses[seed], shares.shape[-1])
+            frames["units"] = _sorted(responses[seed])
         yield Numbers(gated.loss / _power(), {"loss": loss}, frames, times)
 
 
@@ -110,20 +109,21 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     )
     if knobs.gating == "one for all":
         return (
-            f"{first} But one pathway for all contexts is a linear network: it stops at a loss of "
-            f"{rest.start / _power():.2g}. ReLU networks go below, with units that stay off in one "
-            f"context (k = {count - 1})."
+            f"{first} But one pathway for all contexts is a linear network: its loss stops falling "
+            f"at {rest.start / _power():.2g}. ReLU networks reach lower losses, with units that "
+            f"are off in one context (k = {count - 1})."
         )
     if knobs.gating == "one per context":
-        some = "" if count == 2 else ", and hardly any serve a single one"
+        some = "" if count == 2 else ", and hardly any are active in only one"
         return (
-            f"{first} Of the others, most are off in one context (k = {count - 1}){some}. Pathways "
+            f"{first} Most other units are off in one context (k = {count - 1}){some}. Pathways "
             f"for single contexts learn the late modes {late:.2g} times as fast as ReLU networks, "
-            "and end below them."
+            "and end at a lower loss."
         )
     return (
-        f"{first} Of the others, most are off in one context (k = {count - 1}). The gated network "
-        "has such pathways from the start, and ReLU networks must find them. It has no closed form."
+        f"{first} Most other units are off in one context (k = {count - 1}). The gated network "
+        "has such pathways from the start, whereas ReLU networks must find them. The loss of this "
+        "gated network has no closed form."
     )
 
 
@@ -148,7 +148,7 @@ import festina
 C, units, scale, cue = {count}, {knobs.units}, {knobs.scale}, {knobs.cue}
 times = np.linspace(0, {end}, {_TIMES})
 task = festina.tasks.objects_in_contexts({_OBJECTS}, C, context_input=cue)
-zero = (task.y**2).sum(axis=1).mean() / 2  # loss of output 0
+zero = (task.y**2).sum(axis=1).mean() / 2  # loss of zero output
 modes = festina.theory.gated.context_spectrum({_OBJECTS}, C, {on}, of="common", context_input=cue)
 predicted = modes.loss(times, scale**2 * units / {paths} / 2) / zero{known}
 
@@ -183,7 +183,7 @@ def shell(knobs: Knobs) -> str:
 
 
 def _power() -> float:
-    """Return the loss of output 0, which is the same for any number of contexts."""
+    """Return the loss of zero output, which is the same for any number of contexts."""
     return _spectrum(Knobs(), 1).start
 
 
@@ -199,7 +199,7 @@ def _spectrum(
 
 
 def _start(knobs: Knobs, pathways: int) -> float:
-    """Return the initial strength of each mode for random weights of equally many units each."""
+    """Return the initial strength of a mode if pathways share the random units equally."""
     return knobs.scale**2 * knobs.units / pathways / 2
 
 
@@ -211,7 +211,7 @@ def _times(knobs: Knobs) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _task(contexts: int, cue: float) -> Task:
-    """Return the task of `_MOST` contexts in which other contexts have nearly no weight."""
+    """Return the task with `_MOST` contexts, of which the surplus ones have nearly no weight."""
     data = objects_in_contexts(_OBJECTS, _MOST, context_input=cue)
     weight = np.where(data.labels["context"] < contexts, 1.0, _UNKNOWN)
     return from_arrays(data.x, data.y, weight=weight, labels=data.labels)
@@ -248,10 +248,10 @@ def _relu(knobs: Knobs) -> Layer:
 
 
 def _contexts_on(network: Layer, task: Task, knobs: Knobs) -> tuple[np.ndarray, np.ndarray]:
-    """Return shares of strength by the number of open contexts, and responses by context.
+    """Return shares of strength by the number of active contexts, and responses by context.
 
     A unit is active in a context if it is active for at least half of the objects. Responses are
-    means over objects, relative to the largest one of a unit; weak units have none.
+    means over objects, relative to the unit's largest one; responses of weak units are zero.
     """
     count, units = knobs.contexts, knobs.units
     u, v = (np.asarray(part)[:, :, :units] for part in (network.u, network.v))
@@ -269,8 +269,8 @@ def _contexts_on(network: Layer, task: Task, knobs: Knobs) -> tuple[np.ndarray, 
     return shares, mean * strong[..., None]
 
 
-def _sorted(responses: np.ndarray, numbers: int) -> dict[str, np.ndarray]:
-    """Return the cells of responses `(time, unit, context)`, units sorted by final contexts."""
+def _sorted(responses: np.ndarray) -> dict[str, np.ndarray]:
+    """Return cells of responses `(time, unit, context)`; final active contexts sort the units."""
     final = responses[-1]
     on = final > 0.05
     order = np.lexsort((*(~on).T[::-1], -on.sum(axis=1)))

@@ -1,4 +1,4 @@
-"""Learning one task after another, and reversal: what a second task costs the first."""
+"""Learning one task after another, and reversal: how a second task raises the loss of the first."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _WHOLE = sum(s**2 for s in _MODES)
 
 
 class Knobs(SceneKnobs):
-    angle: float = slider("angle between tasks A and B: 0 same, 180 reversed", 180, 0, 180, step=5)
+    angle: float = slider("angle between tasks A and B (180°: reversed)", 180, 0, 180, step=5)
     first: float = slider("time spent on task A", 4.0, 1.0, 5.0, step=0.25)
     balance: float = slider("balance λ of the layers", 0.1, 0.0, 4.0, step=0.05)
     scale: float = slider("scale of the initial map", 0.05, 1e-3, 1.0, log=True)
@@ -62,7 +62,8 @@ def plots() -> list[figure]:
         for k, colour in enumerate(_INPUTS):
             words = f"input {k + 1}" if not seed else ""
             dots(outputs, f"output_{k}", seed=seed, size=9, colour=colour, legend=words)
-    cost = plot("Rise of the loss on A by learning B", "angle between tasks", "rise of loss")
+    title = "Increase of the loss on A by learning B"
+    cost = plot(title, "angle between tasks (degrees)", "increase of loss")
     curves(cost, "cost", training=False)
     for seed in range(_SEEDS):
         dots(cost, "forgotten", seed=seed, size=9)
@@ -71,7 +72,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the exact flow on task A and then on task B, and the cost of complete learning."""
+    """Return the exact flow on task A and then on task B, and the forgetting once B is learned."""
     tasks = [from_moments(sigma) for sigma in _tasks(knobs)]
     exact = continual_learning(_networks(knobs).lane(0), tasks, _stages(knobs))
     turned = _turned(_ANGLES)
@@ -98,7 +99,7 @@ def theory(knobs: Knobs) -> Numbers:
 
 
 def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
-    """Train networks with random hidden layers on task A and then on task B."""
+    """Train networks with randomly rotated hidden layers on task A and then on task B."""
     networks, stages, maps = _networks(knobs), _stages(knobs), []
     if knobs.noise:
         rng = np.random.default_rng(1)
@@ -130,17 +131,18 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     )
     if learned > 0.1 * _WHOLE / 2:
         return (
-            f"At time {knobs.first:g} task A is not learned yet: its loss is {learned:.2g} of "
-            f"{_WHOLE / 2:.3g} at first. Spend more time on A, or start from larger weights.{noise}"
+            f"At time {knobs.first:g} task A is not learned yet: its loss is {learned:.2g}; zero "
+            f"output has {_WHOLE / 2:.3g}. Spend more time on A, or start from a larger "
+            f"scale.{noise}"
         )
     if knobs.angle == 0:
         return (
-            "Both tasks are the same: the network goes on as if nothing had happened. Turn the "
+            "Both tasks are the same: the network goes on as if nothing had happened. Increase the "
             f"angle, and learning B raises the loss on A.{noise}"
         )
     if knobs.angle == 180:
         if knobs.noise and not knobs.balance and knobs.first >= 4:
-            noise = " The noise unbalances the layers, so the networks (pale) turn earlier."
+            noise = " The noise unbalances the layers, so trained modes (pale) reverse earlier."
         return _reversed(knobs, theory) + noise
     full = _WHOLE * (1 - math.cos(math.radians(knobs.angle)))
     done = theory.compared[-1, 1] < 0.02 * _WHOLE
@@ -151,8 +153,8 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     )
     untrained = _WHOLE / 2
     words += (
-        f"The loss on A ends above the {untrained:.3g} of an untrained network, as for every angle "
-        "beyond 60°."
+        f"Then the loss on A exceeds that of an untrained network, {untrained:.3g}, as for every "
+        "angle beyond 60°."
         if full > untrained + 1e-9
         else f"An untrained network has the loss {untrained:.3g}, so part of A is kept."
     )
@@ -160,21 +162,21 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
 
 
 def _reversed(knobs: Knobs, theory: Numbers) -> str:
-    """Return words about tasks of opposite sign."""
+    """Return the sentences about a reversed task."""
     time, slow = theory.columns["modes"]["x"], theory.columns["modes"]["second"]
     crossing = float(passage_time(time[_FIRST:], slow[_FIRST:], 0.0)) - knobs.first
-    when = f"changes sign {crossing:.2g} after the switch" if crossing > 0 else "does not turn here"
-    words = f"Reversal: the slower mode {when}; a single layer needs ln 2 = 0.69. "
+    when = f"t/τ = {crossing:.2g} after the switch" if crossing > 0 else "after the time shown"
+    words = f"Reversal: the slower mode changes sign {when}; a single layer needs ln 2 = 0.69. "
     if not knobs.balance:
         return words + (
             "At balance 0 the weights that must grow have decayed like e^(−2sT) during the time "
-            f"T = {knobs.first:g} on task A: longer training takes longer to unlearn."
+            f"T = {knobs.first:g} on task A: the longer A is trained, the slower is its reversal."
         )
     least = float(reversal_time(_MODES[1], knobs.balance))
     return words + (
-        f"Balance λ = {knobs.balance:g} keeps some of the weights that must grow: even after "
-        f"endless training on A, {least:.2g} is enough (circles). For small λ this time grows like "
-        "ln(1/λ)."
+        f"Balance λ = {knobs.balance:g} preserves some of the weights that must grow: even after "
+        f"infinitely long training on A, reversal takes t/τ = {least:.2g} (circles). For small λ "
+        "this time grows like ln(1/λ)."
     )
 
 
@@ -227,7 +229,7 @@ _MAP = np.array([[0.8, 0.5], [-0.3, 0.6]])
 
 
 def _turned(degrees: Array) -> np.ndarray:
-    """Return task A with outputs that are rotated by these angles."""
+    """Return task A with its outputs rotated by these angles."""
     angle = np.deg2rad(degrees)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return np.moveaxis(turn, (0, 1), (-2, -1)) @ np.diag(_MODES)

@@ -14,7 +14,7 @@ from ...own import SGD, Forecast, forecast
 from .._plots import band, curves, dots, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
-COMPARED = "the step at which half of the drop is made"
+COMPARED = "the step at which the loss has dropped halfway"
 _UNITS, _SAMPLES, _LONGEST, _SHOWN = 10, 64, 6_000, 300
 _kept: Any = functools.lru_cache(8)  # theory, training and sentences use the same results
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -27,8 +27,8 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 class Knobs(SceneKnobs):
     activation: Literal["linear", "tanh", "relu"] = choice("activation", "tanh")
     plateau: Literal["first", "second"] = choice("plateau on which the forecast is made", "second")
-    moment: float = slider("part of the plateau that has passed", 0.5, 0.2, 0.8)
-    scale: float = slider("initial weights ε", 1e-3, 1e-5, 1e-2, log=True, step=0.25)
+    moment: float = slider("fraction of the plateau that has passed", 0.5, 0.2, 0.8)
+    scale: float = slider("initial scale ε of the weights", 1e-3, 1e-5, 1e-2, log=True, step=0.25)
     rate: float = slider("learning rate", 0.02, 0.01, 0.05, log=True, step=0.1)
     seed: int = slider("seed of the initial weights", 0, 0, 9)
 
@@ -48,7 +48,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the forecast, which knows the network at this moment and the data, not the future."""
+    """Return the forecast, which uses only the data and the network at this step."""
     now, found = _moment(knobs), _forecast(knobs)
     loss = float(_run(knobs)[0][now])
     columns = {"now": {"x": np.array([now]), "y": np.array([loss])}}
@@ -62,7 +62,7 @@ def theory(knobs: Knobs) -> Numbers:
 
 
 def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
-    """Return the whole run, before and after the moment of the forecast."""
+    """Yield the whole run, before and after the step of the forecast."""
     progress("training", 0.0)
     loss, weights = _run(knobs)
     half = _drop(knobs) if _forecast(knobs).half is not None else 0.0
@@ -73,7 +73,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 
 def allowed(knobs: Knobs) -> float | None:
-    # Forecasts of real plateaus are off by 4 % in the median, and by a fifth in one of a hundred.
+    # The median error of forecasts on real plateaus is 4 %; one in a hundred is off by a fifth.
     return None if _forecast(knobs).half is None else 0.2
 
 
@@ -81,14 +81,14 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     found, now = _forecast(knobs), _moment(knobs)
     if found.left is None or found.half is None or found.band is None:
         return (
-            f"At step {now} the forecast promises no drop: its verdict is '{found.verdict}'. "
+            f"At step {now} the forecast predicts no drop: its verdict is '{found.verdict}'. "
             "Choose a later moment, smaller initial weights, or the other plateau."
         )
     return (
-        f"At step {now} (circle) the forecast says: the plateau ends in {found.left:.0f} steps, "
-        f"between {found.band[0]:.0f} and {found.band[1]:.0f} (grey bar), and half of the drop is "
-        f"made in {found.half:.0f}. It took {found.gradients:.0f} gradients. The blue line is what "
-        "training then did."
+        f"Forecast at step {now} (circle): the plateau ends in {found.left:.0f} steps (between "
+        f"{found.band[0]:.0f} and {found.band[1]:.0f}, grey bar), and the loss has dropped halfway "
+        f"in {found.half:.0f}. The forecast needed {found.gradients:.0f} gradient evaluations. The "
+        "blue line shows how training went on."
     )
 
 

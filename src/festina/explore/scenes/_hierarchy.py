@@ -24,7 +24,7 @@ from ...theory.linear import (
 from .._plots import COLOURS, curves, dots, heat, paths, plot, words
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
-COMPARED = "the learned part of each level"
+COMPARED = "the learned fraction of each level"
 _NETWORKS, _TIMES, _HIDDEN, _DEEPEST = 3, 121, 16, 4
 _ITEMS = ("canary", "robin", "salmon", "sunfish", "daisy", "rose", "oak", "pine")
 _LEVELS = ("all items", "animals or plants", "bird or fish, …", "canary or robin, …")
@@ -33,7 +33,7 @@ _LEVELS = ("all items", "animals or plants", "bird or fish, …", "canary or rob
 class Knobs(SceneKnobs):
     depth: int = slider("layers of weights D", 2, 1, _DEEPEST)
     strength: float = slider("initial strength a₀", 1e-3, 1e-4, 2e-2, log=True)
-    flip: float = slider("changes of a feature per branch", 0.1, 0.05, 0.4, step=0.01)
+    flip: float = slider("probability of a change along a branch", 0.1, 0.05, 0.4, step=0.01)
     weights: Literal["decoupled", "random"] = choice("initial weights", "random")
 
 
@@ -42,11 +42,11 @@ WARM = [Knobs(depth=depth) for depth in range(_DEEPEST, 0, -1)]
 
 def plots() -> list[figure]:
     """Return the plots: levels over time, similarity of items, items in a plane."""
-    levels = plot("Levels of the tree", "time t/τ", "learned part a/s", time=True)
+    levels = plot("Levels of the tree", "time t/τ", "learned fraction a/s", time=True)
     for number in range(_NETWORKS):
         curves(levels, f"levels{number}", columns=_LEVELS, legend=() if number else _LEVELS)
     levels.legend.location = "bottom_right"
-    similar = plot("Similar answers (red)", "above the diagonal: theory", "")
+    similar = plot("Similarity of outputs (red: similar)", "above the diagonal: theory", "")
     heat(similar, "similarity", len(_ITEMS), seed="theory", half="upper")
     heat(similar, "similarity", len(_ITEMS), half="lower")
     for axis, up in ((similar.xaxis, True), (similar.yaxis, False)):
@@ -66,7 +66,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the strength of every mode: closed forms of chains, or of coupled modes."""
+    """Return predictions from the strengths of all modes, decoupled or coupled."""
     times, network = _times(knobs), _network(knobs)
     data = _modes(knobs.flip)
     u, v, s = (np.asarray(each) for each in (data.left, data.right, data.singular_values))
@@ -97,7 +97,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 def allowed(knobs: Knobs) -> float | None:
     if knobs.weights == "decoupled" or knobs.depth == 1:
         return 2e-5
-    # Coupled modes are exact up to second order in the initial weights, first order in a₀.
+    # The theory of coupled modes neglects second orders of the initial weights, which are ∝ a₀.
     return 5 * knobs.strength if knobs.depth == 2 else None
 
 
@@ -113,15 +113,15 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         )
     if allowed(knobs) is None:
         return (
-            f"Dashed curves are decoupled modes of strength a₀: they tell {told} and single items "
-            f"at {fine:.2g}. Random weights of {knobs.depth} layers have no closed form: their "
-            "modes start at other strengths and share hidden units."
+            f"Dashed curves are for decoupled modes of initial strength a₀: they tell {told}, "
+            f"canary from robin at {fine:.2g}. Random weights of {knobs.depth} layers have no "
+            "closed form: their modes start at other strengths and share hidden units."
         )
     if fine < 1.2 * broad:
         return (
-            f"A feature changes along {100 * knobs.flip:.2g} % of the branches, so there is hardly "
+            f"Features change along {100 * knobs.flip:.2g} % of the branches, so there is hardly "
             f"a hierarchy: animals and plants are told apart at t/τ = {broad:.2g}, canary and "
-            f"robin at {fine:.2g}. Lower the change for a stronger hierarchy."
+            f"robin at {fine:.2g}. Lower this probability for a stronger hierarchy."
         )
     return (
         f"Broad distinctions first: the network tells {told}, canary from robin at {fine:.2g}. A "
@@ -187,7 +187,7 @@ def shell(knobs: Knobs) -> str:
 def _numbers(
     knobs: Knobs, times: np.ndarray, maps: np.ndarray, cells: tuple[np.ndarray, np.ndarray]
 ) -> Numbers:
-    """Return levels of every network; similarity and places of items of the first network."""
+    """Return levels of every network, and similarity and positions of items in the first one."""
     learned, first = _levels(knobs, maps), maps[0]
     data = _modes(knobs.flip)
     similarity = first.swapaxes(1, 2) @ first / len(data.left)
@@ -204,7 +204,7 @@ def _numbers(
 
 
 def _levels(knobs: Knobs, maps: np.ndarray) -> np.ndarray:
-    """Return the learned part a/s of each level, (network, level, time)."""
+    """Return the learned fraction a/s of each level, `(network, level, time)`."""
     data, level = _modes(knobs.flip), _world(knobs.flip).kind
     parts = np.einsum("om,ntoi,im->nmt", data.left, maps, data.right, optimize=True)
     parts /= np.asarray(data.singular_values)[:, None]
@@ -212,7 +212,7 @@ def _levels(knobs: Knobs, maps: np.ndarray) -> np.ndarray:
 
 
 def _plane(world: World) -> np.ndarray:
-    """Return a place in the plane for each item: odd levels along x, even levels along y."""
+    """Return a position in the plane for each item: levels 1 and 3 along x, level 2 along y."""
     one, two, three = 1.0 - 2 * (world.groups[1:] % 2)
     return np.stack([2 * one + three, two], axis=1)
 

@@ -23,9 +23,9 @@ class Knobs(SceneKnobs):
     balance: float = slider("balance λI = W₂ᵀW₂ − W₁W₁ᵀ", 0.0, -5.0, 5.0, step=0.1)
     scale: float = slider("initial scale σ of the weights", 0.1, 0.01, 0.3, log=True)
     widths: Literal["8-8-8 square", "8-4-4 funnel", "4-4-8 inverted", "8-4-8 bottleneck"] = choice(
-        "inputs-hidden-outputs", "8-8-8 square"
+        "widths: inputs-hidden-outputs", "8-8-8 square"
     )
-    ratio: float = slider("target: broad over fine modes", 2.0, 1.2, 2.5, step=0.1)
+    ratio: float = slider("target: strength ratio of successive levels", 2.0, 1.2, 2.5, step=0.1)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -39,7 +39,7 @@ WARM = [Knobs(widths=widths) for widths in ("8-4-8 bottleneck", "4-4-8 inverted"
 
 def plots() -> list[figure]:
     """Return the plots: loss and kernel over time, similarity of inputs and of outputs."""
-    learning = plot("Loss and kernel", "time t/τ", "share", time=True)
+    learning = plot("Loss and kernel", "time t/τ", "relative value", time=True)
     for number in range(_NETWORKS):
         legend = () if number else ("loss / initial loss", "kernel: 1 − cos(K(0), K(t))")
         curves(learning, f"learning{number}", columns=("loss", "kernel"), legend=legend)
@@ -99,20 +99,22 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         )
     if end < 0.05:
         return (
-            f"Nearly lazy: the kernel grows, but turns by only {end:.1g}. At λ = {minus(lam)} the "
-            f"{large} layer starts with about equal weights along all {count} {side}, so no "
-            "direction has to be found. Raise |λ| for a kernel that does not change at all."
+            f"Nearly lazy: the kernel grows, but its direction changes by only {end:.1g}. At λ = "
+            f"{minus(lam)} the {large} layer starts with about equal weights along all {count} "
+            f"{side}, so no direction has to be found. Raise |λ| for a kernel that does not change "
+            "at all."
         )
     if turned > 2 * half and hidden < count:
         return (
-            f"Delayed rich: the loss is halved at t/τ = {half:.2g}, but the kernel is half way "
-            f"only at {turned:.2g}. The larger {large} layer spans {hidden} of {count} {side}, in "
-            "random directions. It must turn towards the tree: the blocks appear late."
+            f"Delayed rich: the loss is halved at t/τ = {half:.2g}, but the kernel has changed "
+            f"halfway only at {turned:.2g}. The larger {large} layer spans {hidden} of {count} "
+            f"{side}, in random directions. It must rotate towards the tree, so the blocks appear "
+            "late."
         )
     return (
-        f"Rich: the kernel ends {end:.2g} away from its start. At balance λ = {minus(lam)} neither "
-        "layer is large enough at the start to learn the target alone. Both layers grow together, "
-        "and the blocks of the tree appear in both, broad before fine."
+        f"Rich: the kernel ends at a distance of {end:.2g} from its start. At balance λ = "
+        f"{minus(lam)} neither layer is large enough at the start to learn the target alone. Both "
+        "layers grow together, and the blocks of the tree appear in both, broad before fine."
     )
 
 
@@ -164,7 +166,7 @@ def _numbers(
     grams: tuple[np.ndarray, np.ndarray],
     cells: tuple[np.ndarray, np.ndarray],
 ) -> Numbers:
-    """Return curves of every network, and half of the similarities of the first network."""
+    """Return curves of every network, and half of the similarity matrices of the first one."""
     frames = {}
     for name, gram in zip(("inputs", "outputs"), grams, strict=True):
         repeats = _ITEMS // gram.shape[-1]  # four rows are drawn as eight
@@ -179,7 +181,7 @@ def _numbers(
 
 
 def _correlation(knobs: Knobs) -> np.ndarray:
-    """Return a target whose modes split a tree of inputs and a tree of outputs."""
+    """Return a target whose modes are the splits of a tree of inputs and a tree of outputs."""
     inputs, hidden, outputs = knobs.sizes
     strengths = knobs.ratio ** -np.array([0.0, 0, 1, 1, 2, 2, 2, 2])[:hidden]
     right, left = (_tree(size)[:hidden] for size in (inputs, outputs))

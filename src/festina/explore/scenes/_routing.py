@@ -19,15 +19,15 @@ from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
 COMPARED = "the loss on trained and on untrained pairs"
 _SEEDS, _TIMES, _MOST, _WIDTH, _ITEMS = 3, 101, 4, 6, 2
-_WAYS = ("shared trunk", "own pathways")
+_WAYS = ("shared trunk", "dedicated pathways")
 _UNKNOWN = 1e-30  # weight of untrained pairs in the loss; with 0 the compiled program would change
 
 
 class Knobs(SceneKnobs):
-    domains: int = slider("input domains M, and output domains", 4, 2, _MOST)
+    domains: int = slider("number M of input and of output domains", 4, 2, _MOST)
     trained: int = slider("outputs K trained with each input (at most M)", 2, 1, _MOST)
     strength: float = slider("initial strength b of the trunk's layers", 0.1, 0.02, 0.3, log=True)
-    head: float = slider("strength of own pathways, relative to the trunk", 1.0, 0.0, 2.0, step=0.1)
+    head: float = slider("initial strength of dedicated pathways / b", 1.0, 0.0, 2.0, step=0.1)
     weights: Literal["decoupled", "random"] = choice("initial weights", "decoupled")
 
 
@@ -35,16 +35,15 @@ WARM = [Knobs()]
 
 
 def plots() -> list[figure]:
-    """Return the plots: losses, the race of the pathways, what is learned of each pair."""
-    loss = plot(
-        "Loss", "time t/τ", "loss / loss of output 0", time=True, y_axis_type="log", y_range=_LOSSES
-    )
+    """Return the plots: losses, the race of the pathways, the learned fraction of each pair."""
+    how = {"y_axis_type": "log", "y_range": _LOSSES}
+    loss = plot("Loss", "time t/τ", "loss / loss of zero output", time=True, **how)
     curves(loss, "loss", seeds=_SEEDS, columns=("trained", "untrained"), legend=_PAIRS)
     loss.legend.location = "bottom_left"
-    ways = plot("Race of the pathways", "time t/τ", "learned part of trained pairs", time=True)
+    ways = plot("Race of the pathways", "time t/τ", "learned fraction of trained pairs", time=True)
     curves(ways, "ways", seeds=_SEEDS, columns=("shared", "own"), legend=_WAYS)
     ways.legend.location = "center_right"
-    pairs = plot("Each pair (○ trained)", "output domain", "input domain")
+    pairs = plot("Learned fraction by pair (○: trained)", "output domain", "input domain")
     cells(pairs, "pairs")
     dots(pairs, "marks", seed="theory", size=14)
     return [loss, ways, pairs]
@@ -54,7 +53,7 @@ _PAIRS, _LOSSES = ("trained pairs", "untrained pairs"), (1e-3, 8.0)
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the closed form of the race between two kinds of balanced paths."""
+    """Return the closed form of the race between the trunk and dedicated pathways."""
     times, shared, own = _race(knobs)
     s = _singular_values()
     loss = lambda learned: np.sum((s - learned) ** 2, axis=1) / np.sum(s**2)
@@ -120,37 +119,38 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if not knobs.head:
         others = f", and solves the other {m * (m - k)} as quickly" if k < m else ""
         return (
-            f"Without own pathways the trunk learns all of the {m * k} trained pairs{others}. "
-            "All pairs share its weights. Let own pathways start with some strength."
+            f"Without dedicated pathways the trunk learns all {m * k} trained pairs{others}. All "
+            "pairs share its weights. Give dedicated pathways some strength to see a race."
         )
-    start = "" if knobs.head == 1 else f", which start with {knobs.head:.2g} times its strength"
+    start = "" if knobs.head == 1 else f", which start at {knobs.head:.2g} times its strength"
     amount = "over 99" if shared > 0.99 else f"{100 * shared:.0f}"
     wins = "wins" if shared > 0.9 else "leads" if shared > 0.5 else "loses"
-    result = f"{speed} fast as own pathways{start}. It {wins} and learns {amount} % of the targets."
+    result = f"{speed} fast as dedicated pathways{start}. It {wins} and learns {amount} % of the "
+    result += "targets."
     if k == m:
-        return f"{result} No pair is left to generalise to: choose K below M."
+        return f"{result} All pairs are trained, so none is left to generalise to: choose K < M."
     left = float(theory.columns["loss"]["untrained"][-1])
-    rest = f"a loss of {left:.2g} is left" if left > 0.005 else "hardly any loss is left"
-    return f"{result} Only the trunk reaches untrained pairs, where {rest}."
+    rest = f"ends at {left:.2g}" if left > 0.005 else "nearly vanishes"
+    return f"{result} Untrained pairs depend on the trunk alone; their loss {rest}."
 
 
 def _notice_random(m: int, k: int) -> str:
     if k == m:
         return (
-            "All pairs are trained, so none is left to generalise to: choose K below M. Random "
+            "All pairs are trained, so none is left to generalise to: choose K < M. Random "
             "weights must find the common code of all domains, which decoupled weights (dashed) "
             "have from the start."
         )
     if k == 1:
         end = (
-            "One output per input (K = 1) does not determine it: most networks answer untrained "
-            "pairs wrongly (blue), some with a larger loss than output 0."
+            "One output per input (K = 1) does not determine this code: most networks give wrong "
+            "outputs for untrained pairs (blue cells), some with a larger loss than zero output."
         )
     else:
         end = (
-            f"K = {k} of {m} outputs {'may not' if k == 2 < m - 1 else 'usually'} determine it. "
-            "Large weights and strong own pathways leave less to the trunk, and make "
-            "untrained pairs worse."
+            f"K = {k} of {m} outputs {'may not' if k == 2 < m - 1 else 'usually'} determine this "
+            "code. Large weights and strong dedicated pathways leave less to the trunk, and raise "
+            "the loss on untrained pairs."
         )
     return (
         "Random weights must find the common code of all domains, which decoupled weights (dashed) "
@@ -171,7 +171,7 @@ times = np.linspace(0, {end}, {_TIMES})
 items = festina.tasks.nested_tree_features(1)
 u, s, v = np.linalg.svd(items, full_matrices=False)
 
-# Theory: two paths with the speeds of the trunk and of own pathways, in the modes of the items.
+# Theory: two paths with the speeds of trunk and dedicated pathways, in the modes of the items.
 ways = {{"trunk": (b, M ** (-2 / 3)), "own": (head * b, 1 / (M * K))}}
 gates = {{f"{{way}}1": np.full(2, speed**1.5) for way, (_, speed) in ways.items()}}
 start = {{edge: strength / speed**0.5 * np.eye(2) for way, (strength, speed) in ways.items()
@@ -183,7 +183,7 @@ trunk, own = (found[f"x-{{way}}1-{{way}}2-y"] * gates[f"{{way}}1"] for way in wa
 loss = lambda learned: ((s - learned) ** 2).sum(axis=1) / (s**2).sum()
 predicted = np.concatenate((loss(trunk + own), loss(trunk if K < M else trunk + own)))
 
-# Training: {_MOST} domains, of which M are used. Gates open one own pathway a-b for each pair.
+# Training: {_MOST} domains, of which M are used. Gates open one pathway a-b for each pair.
 data = festina.tasks.domain_routing({_MOST}, items=items)
 i, j = data.labels["input_domain"], data.labels["output_domain"]
 known = ((j - i) % M < K) & (i < M) & (j < M)
@@ -208,7 +208,7 @@ network = network.with_parts(*(
     {draw} for w in network.parts))
 run = festina.gradient_flow(network, task, times, rtol=1e-6)
 
-# The outputs of the first network on every pair, in which paths of untrained pairs are left out.
+# Outputs of the first network on every pair, without the dedicated pathways of untrained pairs.
 w = {{edge: part[0] for edge, part in zip(run.network.part_axes, run.network.parts)}}
 loss = np.zeros((M, M, len(times)))
 for i, j in np.ndindex(M, M):
@@ -243,7 +243,7 @@ def _singular_values() -> np.ndarray:
 
 
 def _pairs(knobs: Knobs) -> np.ndarray:
-    """Return which pairs (input domain, output domain) are trained."""
+    """Return a mask of the trained pairs, `(input domain, output domain)`."""
     return cyclic_domain_pairs(knobs.domains, min(knobs.trained, knobs.domains))
 
 
@@ -252,11 +252,11 @@ def _all_trained(knobs: Knobs) -> bool:
 
 
 def _race(knobs: Knobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Return times, and the strengths of trunk and own pathways, `(time, mode)`.
+    r"""Return times, and the strengths of trunk and dedicated pathways, `(time, mode)`.
 
     From balanced weights of strength c = π^(1/3), every path obeys ċ = r c² E, with the rate r of
-    its kind and the common error E = (s − Σπ)/n of the mode. With the clock dθ = E dt, each path
-    is on its own: 1/c = 1/c₀ − rθ. The time is the integral of dθ/E.
+    its kind and the common error E = (s − Σπ)/n of the mode. With the clock dθ = E dt, the paths
+    decouple: 1/c = 1/c₀ − rθ. The time is the integral of dθ/E.
     """
     m, k = knobs.domains, min(knobs.trained, knobs.domains)
     start = knobs.strength * np.array([1.0, knobs.head])
@@ -287,7 +287,7 @@ def _race(knobs: Knobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 _LENGTH = 1.5  # length of the time axis, in times until 95 % of the last mode are learned
 _LARGER = 2.3  # norm of random weights over decoupled ones, so that they learn about as early
-_LEARNED, _FINE = 1e-7, 1001  # part of a mode that the curves leave, and points of a curve
+_LEARNED, _FINE = 1e-7, 1001  # unlearned fraction at the end of a curve, and points of a curve
 
 
 @lru_cache(maxsize=1)
@@ -297,7 +297,7 @@ def _everything() -> Task:
 
 @lru_cache(maxsize=_MOST**2)
 def _task_of(domains: int, trained: int) -> Task:
-    """Return the task of `_MOST` domains in which other pairs have nearly no weight."""
+    """Return the task with `_MOST` domains, in which untrained pairs have nearly no weight."""
     data, known = _everything(), np.zeros((_MOST, _MOST), bool)
     known[:domains, :domains] = cyclic_domain_pairs(domains, trained)
     known = known[data.labels["input_domain"], data.labels["output_domain"]]
@@ -306,10 +306,10 @@ def _task_of(domains: int, trained: int) -> Task:
 
 @lru_cache(maxsize=1)
 def _graph() -> Gated:
-    """Return a network with zero weights: the trunk s1-s2, and an own pathway a-b for each pair.
+    """Return a network with zero weights: the trunk s1-s2, and a pathway a-b for each pair.
 
-    All own pathways are connected with each other, so that the compiled program has a few large
-    matrices. One of them is open at a time, so the surplus connections have no effect.
+    All dedicated pathways are connected with each other, so that the compiled program has a few
+    large matrices. Gates open one pathway per example: surplus connections have no effect.
     """
     data = _everything()
     source, target = data.labels["input_domain"], data.labels["output_domain"]
@@ -331,7 +331,7 @@ def _graph() -> Gated:
 
 
 def _network(knobs: Knobs) -> Gated:
-    """Return networks with balanced decoupled weights, or with random ones in their place."""
+    """Return networks with balanced decoupled weights, or with random weights."""
     (u, _, v), b, m = _modes(), knobs.strength, knobs.domains
     own, root = b * knobs.head, _MOST**0.5
     ends = b * m ** (-1 / 6)

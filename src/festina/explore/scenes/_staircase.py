@@ -1,4 +1,4 @@
-"""A staircase in six architectures: from small weights, networks learn one thing after another."""
+"""A staircase in six architectures: small weights learn one direction after another."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -35,7 +35,7 @@ Architecture = Literal[
     "linear", "linear convolution", "three linear layers", "ReLU", "quadratic", "linear attention"
 ]
 
-COMPARED = "the time of a drop (the plateau's loss where no time is predicted)"
+COMPARED = "the time of a drop (or the plateau's loss, where no time is predicted)"
 _kept: Any = lru_cache(64)  # theory, training and sentences use the same results
 _SEEDS, _TIMES, _WIDEST = 3, 401, 30
 _AXES = np.array([[0.8, 0.6], [-0.6, 0.8]])  # directions that are learned first and second
@@ -48,7 +48,7 @@ class Knobs(SceneKnobs):
     architecture: Architecture = choice("architecture", "linear")
     scale: float = slider("initial scale ε", 2e-3, 2e-3, 0.05, log=True)
     width: int = slider("hidden units (kernels, heads)", 20, 4, _WIDEST)
-    ratio: float = slider("growth rates: second over first", 0.5, 0.2, 0.7, step=0.05)
+    ratio: float = slider("second growth rate / first growth rate", 0.5, 0.2, 0.7, step=0.05)
     seed: int = slider("first random seed", 0, 0, 20)
 
 
@@ -139,7 +139,7 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     rates = f"Two directions grow at the rates 1 and {ratio:g}"
     short = ""
     if allowed(knobs) is None and (knobs.architecture != "ReLU" or count >= _FEW):
-        short = " Here the loss hardly rests on it: lower ε or the second rate."
+        short = " Here the loss hardly rests at this level: lower ε or the second rate."
     if knobs.architecture in ("linear", "linear convolution"):
         first, second = times.tolist()
         what = "kernels" if knobs.architecture == "linear convolution" else "units"
@@ -147,31 +147,31 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         if second < 1.5 * first:
             law = "The second drop begins before the first ends: lower ε or the second rate."
         return (
-            f"{rates}. The initial weights fix the drops (circles): {first:.3g} and {second:.3g} "
-            f"for the first network. All {what} grow together, along one direction, then along a "
-            f"second. {law}"
+            f"{rates}. The initial weights fix the times of the drops (circles): {first:.3g} and "
+            f"{second:.3g} for the first network. All {what} grow together, along one direction "
+            f"and then along a second. {law}"
         )
     if knobs.architecture == "three linear layers":
         return (
-            f"{rates} times the weights of the other two layers. Plateaus therefore last as long "
-            "as 1/ε, instead of log(1/ε) with two layers. The theory gives the levels (dashed); "
-            f"the middle one, {level:.3g}, is the best rank-one network.{short}"
+            f"{rates} times the weights of the other two layers. The length of plateaus is "
+            "therefore proportional to 1/ε, instead of log(1/ε) with two layers. The theory gives "
+            f"the levels (dashed); the best rank-one network has the loss {level:.3g}.{short}"
         )
     if knobs.architecture == "ReLU":
         few = " With few units, a network may lack a unit for one of the points." * (count < _FEW)
         return (
-            f"Two data points pull at the units with the rates 1 and {ratio:g}. Units line up on "
-            "the ray of the first point, then on that of the second. The theory gives both rays "
-            f"and the levels; {level:.3g} is the best loss of one unit.{few}{short}"
+            f"Two data points attract the units at the rates 1 and {ratio:g}. Units align with the "
+            "ray of the first point, then with that of the second. The theory gives both rays and "
+            f"the levels; one unit reaches the loss {level:.3g} at best.{few}{short}"
         )
     if knobs.architecture == "quadratic":
         never = times[0] >= 1.0 / knobs.scale
-        when = "never, because v is negative," if never else f"at t/τ = {times[0]:.3g}"
+        when = f"to escape at t/τ = {times[0]:.3g} (circle), a time proportional to 1/ε"
+        when = "never to escape, because v is negative" if never else when
         return (
-            f"Units compete: of {count} units, the luckiest one is predicted to escape {when} "
-            "in the first network (circles), in a time proportional to 1/ε. The "
-            f"others stay small. One unit reaches the loss {level:.3g}; the second drop needs "
-            "another unit."
+            f"Units compete: in the first network, the fastest of {count} units is predicted to "
+            f"{when}. The others stay small. One unit reaches the loss {level:.3g}; the "
+            "second drop needs another unit."
         )
     if short:
         return (
@@ -181,8 +181,8 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         )
     return (
         f"Heads compete: of {count} heads, one grows first and lowers the loss to about "
-        f"{level:.3g}, the best loss of one head. The second drop needs another head. Plateaus "
-        "last as long as 1/ε. Dots are query weights."
+        f"{level:.3g}, the best loss of one head. The second drop needs another head. The length "
+        "of plateaus is proportional to 1/ε. Dots are query weights."
     )
 
 
@@ -346,7 +346,7 @@ def _levels_of(architecture: Architecture, ratio: float) -> tuple[float, float, 
 
 @_kept
 def _drop_times(knobs: Knobs) -> np.ndarray:
-    """Return the predicted drop times, `(seed, drop)`; there are no drops without a prediction."""
+    """Return the predicted drop times, `(seed, drop)`; without a prediction there are 0 drops."""
     network, task = _network(knobs), _task(knobs)
     if knobs.architecture == "linear":
         return mode_drop_times(network, task)
@@ -378,7 +378,7 @@ def _times(knobs: Knobs) -> np.ndarray:
 
 
 def _shown(loss: np.ndarray, level: tuple[float, float, float]) -> int:
-    """Return the number of samples until shortly after the last drop."""
+    """Return the number of times until shortly after the last drop."""
     low = (loss < level[2] + 0.02 * (level[0] - level[2])).all(axis=0)
     return min(_TIMES, round(1.25 * int(np.argmax(low))) + 3) if low.any() else _TIMES
 
@@ -403,7 +403,7 @@ def _reach(knobs: Knobs) -> np.ndarray:
 
 
 def _measured(knobs: Knobs, run: Trajectory[Any], seed: int) -> np.ndarray:
-    """Return the compared quantity; times of later seeds are shifted by the prediction's shift."""
+    """Return the compared quantity; a time is the first network's prediction plus its own error."""
     time, loss, level = run.time[seed], run.loss[seed], _levels(knobs)
     middle, predicted = [(level[0] + level[1]) / 2, (level[1] + level[2]) / 2], _drop_times(knobs)
     if not predicted.size:

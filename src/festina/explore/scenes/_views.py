@@ -23,11 +23,11 @@ Contributions = Float[np.ndarray, "time view"]
 
 
 class Knobs(SceneKnobs):
-    overlap: float = slider("conflict κ of the views", 0.95, 0.0, 1.0, step=0.01)
+    overlap: float = slider("correlation κ of the views", 0.95, 0.0, 1.0, step=0.01)
     views: int = slider("views V", 2, 2, _MOST)
-    lead: float = slider("amplitude of view 1 (last: 1)", 1.3, 1.0, 2.0, step=0.02)
+    lead: float = slider("amplitude of view 1 (of the last: 1)", 1.3, 1.0, 2.0, step=0.02)
     initial: float = slider("initial contribution c₀", 1e-4, 1e-6, 1e-2, step=0.1, log=True)
-    ahead: float = slider("head start of the last view", 1.0, 1.0, 10.0, step=0.05, log=True)
+    ahead: float = slider("c₀ of last view / c₀ of the others", 1.0, 1.0, 10.0, step=0.05, log=True)
     end: float = slider("training time T/τ", 12.6, 3.16, 100.0, step=0.05, log=True)
 
 
@@ -35,9 +35,9 @@ WARM = [Knobs(views=views, overlap=overlap) for views in (4, 3, 2) for overlap i
 
 
 def plots() -> list[figure]:
-    """Return the plots: contributions and loss over time, their phase plane, shares at the end."""
+    """Return the plots: contributions over time, phase plane, shares at the end, loss."""
     contributions = plot("Contribution of each view", "time t/τ", "contribution cᵥ", time=True)
-    shares = plot("Shares at the end of training", "conflict κ", "share of the output")
+    shares = plot("Shares at the end of training", "correlation κ", "share of the output")
     for view in range(_MOST):
         colours, legend = [COLOURS[view]], [f"view {view + 1}"]
         curves(contributions, f"view{view}", seeds=_NETWORKS, legend=legend, colours=colours)
@@ -45,27 +45,28 @@ def plots() -> list[figure]:
         for network in range(_NETWORKS):
             dots(shares, f"share{view}", seed=network, colour=COLOURS[view], size=11)
     contributions.legend.location = "bottom_right"
-    plane = plot("First and last view, grey: standstill of one", "view 1", "last view")
+    title = "Phase plane of two views (grey: nullclines)"
+    plane = plot(title, "contribution of view 1", "contribution of last view")
     for name in ("first", "last"):
         guide(plane, name)
     curves(plane, "path", seeds=_NETWORKS, colours=COLOURS[5:])
     for network in range(_NETWORKS):
         dots(plane, "now", seed=network, colour=COLOURS[4], size=11)
     dots(plane, "now", seed="theory")
-    loss = plot("Loss", "time t/τ", "L", time=True, y_axis_type="log", y_range=(1e-4, 20))
+    loss = plot("Loss", "time t/τ", "loss", time=True, y_axis_type="log", y_range=(1e-4, 20))
     curves(loss, "loss", seeds=_NETWORKS)
     return [contributions, plane, shares, loss]
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the contributions of all views, and their shares at the end for every conflict."""
+    """Return the contributions of all views, and their shares at the end for every correlation."""
     times, start = _times(knobs), _start(knobs)
     grown = view_contributions(
         times, _amplitudes(knobs), start, overlap=knobs.overlap, target=_target(knobs), rtol=1e-6
     )
     apart = 1 - grown
     loss = (1 - knobs.overlap) * np.sum(apart**2, axis=1) + knobs.overlap * apart.sum(axis=1) ** 2
-    # Each contribution stands still on a line in the plane of the first and the last view.
+    # The nullclines are lines in the plane of the first and the last view.
     room = _target(knobs) - knobs.overlap * grown[:, 1:-1].sum(axis=1, keepdims=True)
     most = np.minimum(1.05 * _target(knobs), room / max(knobs.overlap, 1e-9))
     there = most * np.array([0.0, 1.0])
@@ -120,7 +121,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 
 def allowed(knobs: Knobs) -> float | None:
-    # Random weights are not balanced: contributions differ by the order of the initial ones.
+    # Random weights are not balanced: errors are of the order of the initial contributions.
     return 1e-4 + 1.5 * float(_start(knobs).max())
 
 
@@ -133,14 +134,15 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     equal = last.max() < 1.02 * last.min()
     if knobs.overlap == 1 and equal:
         return (
-            "The views always agree, so they solve one task. Equal views from equal initial "
-            "weights share it. Change the amplitude or the head start to see a winner."
+            "The views always agree, so they solve one task. Equal views with equal initial "
+            "weights share the output. Change the amplitude or an initial contribution to see a "
+            "winner."
         )
     if knobs.overlap == 1:
         return (
-            f"The views always agree, so they solve one task: {won} and {lost}, for ever, because "
-            "the error vanishes before the slower views have grown. Smaller initial weights give "
-            "the winner a larger share."
+            f"The views always agree, so they solve one task: {won} and {lost}. This is permanent, "
+            "because the error vanishes before the slower views have grown. Smaller initial "
+            "weights give the winner a larger share."
         )
     if not equal and share[winner] > 0.6:
         return (
@@ -151,7 +153,7 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if not equal:
         return (
             f"After training for t/τ = {knobs.end:.3g}, {won} and {lost}, on the way to equal "
-            "shares. The winner gives back part of its lead, because for κ < 1 each view explains "
+            "shares. The winner loses part of its lead, because for κ < 1 each view explains "
             "something that the others do not."
         )
     half = [float(passage_time(times, -each, -0.5)) for each in theory.compared.T]
@@ -160,8 +162,8 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if max(half) < 1.02 * min(half):
         return (
             f"{both} views have the same amplitude and initial weights, so they are learned "
-            f"together, half at t/τ = {half[0]:.2g}. Change the amplitude or the head start to see "
-            "a race."
+            f"together, half at t/τ = {half[0]:.2g}. Change the amplitude or an initial "
+            "contribution to see a race."
         )
     if knobs.overlap == 0:
         return (
@@ -169,9 +171,9 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
             f"alone. The fastest is {told}."
         )
     return (
-        f"{both} views coexist with equal shares in the end, as for every κ < 1, but one after the "
-        f"other: the fastest is {told}. Near κ = 1 this delay grows as 1/(1 − κ); at κ = 1 the "
-        "faster views keep their lead."
+        f"{both} views coexist with equal shares in the end, as for every κ < 1, but are learned "
+        f"one after the other: the fastest is {told}. Near κ = 1 this delay grows as 1/(1 − κ); at "
+        "κ = 1 the faster views keep their lead."
     )
 
 
@@ -209,8 +211,8 @@ def shell(knobs: Knobs) -> str:
 def _shares(
     a: tuple[float, ...], start: tuple[float, ...], end: float
 ) -> Float[np.ndarray, "overlap view"]:
-    """Return the share of each view at the end, for every conflict on the grid."""
-    overlaps = np.minimum(_OVERLAPS, 1 - 1e-9)  # together, which is faster
+    """Return the share of each view at the end, for every correlation on the grid."""
+    overlaps = np.minimum(_OVERLAPS, 1 - 1e-9)  # κ < 1, so that one call serves the whole grid
     target = 1 + (len(a) - 1) * overlaps
     ends = view_contributions(end, a, start, overlap=overlaps, target=target, rtol=1e-4)
     return ends / ends.sum(axis=1, keepdims=True)
@@ -230,7 +232,7 @@ def _numbers(knobs: Knobs, grown: Contributions, loss: Float[np.ndarray, " time"
 
 
 def _padded(name: str, views: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
-    """Return columns for the largest number of views: views that do not exist have no points."""
+    """Return columns for the largest number of views; surplus views have no points."""
     empty = {"x": np.zeros(0), "y": np.zeros(0)}
     return {f"{name}{view}": views.get(f"{name}{view}", empty) for view in range(_MOST)}
 

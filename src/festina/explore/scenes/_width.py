@@ -19,7 +19,7 @@ from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 COMPARED = "the effective width on the plateaus"
 _kept: Any = lru_cache(64)  # theory, training and sentences use the same results
 _SEEDS, _TIMES, _WIDEST, _BETWEEN = 3, 201, 40, 6
-_STRENGTHS = np.array([1.0, 0.5, 0.3])  # of the targets, one input each
+_STRENGTHS = np.array([1.0, 0.5, 0.3])  # of the targets, one for each input
 _HALF = 1 - 0.5**0.5  # strength at which a target's share of the loss has halved
 
 
@@ -27,8 +27,8 @@ class Knobs(SceneKnobs):
     activation: Literal["linear", "relu", "tanh"] = choice("activation", "relu")
     scale: float = slider("initial scale ε", 1e-3, 1e-4, 0.05, log=True)
     width: int = slider("hidden units", 30, 12, _WIDEST)
-    rank: int = slider("units that the task needs", 3, 1, 3)
-    tolerance: float = slider("tolerance of the width", 0.1, 0.05, 0.15, step=0.01)
+    rank: int = slider("units that the task needs (rank)", 3, 1, 3)
+    tolerance: float = slider("tolerance (relative error)", 0.1, 0.05, 0.15, step=0.01)
 
 
 WARM = [Knobs(activation="tanh"), Knobs(activation="linear")]
@@ -85,7 +85,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
         found = np.zeros(_TIMES)
         for save in chosen:
             progress("measuring the effective width", 0.5)
-            # Without targets, errors are relative to the outputs, and nothing else is tested.
+            # `effective_width` takes errors relative to the outputs; here they are relative to y.
             within = knobs.tolerance * np.linalg.norm(task.y) / size[seed, save]
             lane = run.network.lane(seed, int(save))
             found[save] = effective_width(lane, task.x, tolerance=within, tune=False).width
@@ -118,15 +118,16 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if allowed(knobs) is None:
         return (
             "The plateaus are short: one target is still being learned when the next one grows, "
-            "and the width in between depends on the tolerance. Try smaller initial weights. The "
+            "and the width in between depends on the tolerance. Lower the initial scale ε. The "
             f"levels (dashed) are the losses of the best networks with 0 to {rank} units: {level}."
         )
     seen = ", then ".join(str(number) for number in range(rank + 1))
-    more = " Saturating units learn a little later than predicted." * (knobs.activation == "tanh")
+    more = " Tanh units saturate and learn slightly later than predicted."
+    more *= knobs.activation == "tanh"
     return (
-        f"The {knobs.width} units compute what {seen} units could compute (dots), on one plateau "
-        f"after the other. The levels {level} are the losses of the best networks with so many "
-        f"units. Many units grow together: their number does not show the width.{more}"
+        f"On successive plateaus, the {knobs.width} units compute what {seen} units could compute "
+        f"(dots). The levels {level} are the losses of the best networks with so many units. Many "
+        f"units grow together, so the number of active units is not the effective width.{more}"
     )
 
 
@@ -192,7 +193,7 @@ def _targets(knobs: Knobs) -> np.ndarray:
 
 @_kept
 def _task(rank: int) -> Task:
-    """Return three inputs with a target each; only the first `rank` targets are not zero."""
+    """Return a task of three inputs with one target each, of which `rank` are not zero."""
     strengths = _STRENGTHS * (np.arange(3) < rank)
     return from_arrays(3**0.5 * np.eye(3), 3**0.5 * np.diag(strengths))
 
@@ -202,7 +203,7 @@ def _levels(rank: int) -> list[float]:
     """Return the losses of the best networks with 0 to `rank` units.
 
     The outputs of h units on three examples have at most rank h. All three activations reach the
-    best matrix of this rank, which has one target after the other.
+    best matrix of this rank, which contains the h strongest targets.
     """
     linear = linear_teacher(np.diag(_STRENGTHS[:rank]))
     losses = [float(linear_saddle(linear, modes=range(h)).loss) for h in range(rank)]
@@ -222,8 +223,8 @@ def _network(knobs: Knobs) -> Layer:
 def _drop_times(knobs: Knobs) -> np.ndarray:
     """Return when each network learns each target, `(seed, target)`.
 
-    Near zero, tanh units are linear. A rectified unit learns an input if it is active for this
-    input and remains active, and is then linear too.
+    Near zero, tanh units are linear. A ReLU unit learns an input if it is active for this input and
+    remains active; then it is linear too.
     """
     network = _network(knobs)
     u, v = np.asarray(network.u), np.asarray(network.v)
@@ -253,7 +254,7 @@ def _strengths(knobs: Knobs) -> np.ndarray:
 
 @_kept
 def _rests(knobs: Knobs) -> np.ndarray:
-    """Return the samples in the middle of every predicted plateau, `(seed, plateau)`."""
+    """Return the time index at the middle of every predicted plateau, `(seed, plateau)`."""
     times, drops = _times(knobs), _drop_times(knobs)
     ends = np.zeros((_SEEDS, 1)), np.full((_SEEDS, 1), times[-1])
     edges = np.sort(np.hstack((ends[0], drops, ends[1])), axis=1)

@@ -21,7 +21,7 @@ from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 COMPARED = "the time until half is learned"
 _SEEDS, _TIMES, _WIDEST, _ENOUGH = 4, 151, 128, 24
 _HALF = 1 / 8
-"""Loss at which the outputs have reached half of the targets; it is 1/2 at first."""
+"""Loss at which the outputs have reached half of the targets; the initial loss is 1/2."""
 _CROSSING = math.sqrt(2 / 3)
 """Margin Δ at which XoR pathways and linear pathways are equally fast."""
 _MARGINS = np.linspace(0.2, 1.4, 61)
@@ -38,9 +38,9 @@ _FREE, _MIXED, _EXAMPLES, _CLASSES, _PLANES = Racers.__args__
 
 class Knobs(SceneKnobs):
     margin: float = slider("margin Δ: size of the third, linear input", 0.7, 0.2, 1.4, step=0.02)
-    scale: float = slider("initial weights σ", 1e-4, 1e-5, 0.03, log=True)
+    scale: float = slider("standard deviation σ of initial weights", 1e-4, 1e-5, 0.03, log=True)
     width: int = slider("hidden units of the ReLU networks", 64, 8, _WIDEST, step=8)
-    racers: Racers = choice("who takes part in the race", _FREE)
+    racers: Racers = choice("units or pathways in the race", _FREE)
 
 
 WARM = [Knobs(racers=racers) for racers in (_MIXED, _EXAMPLES, _CLASSES, _PLANES)]
@@ -54,7 +54,7 @@ def plots() -> list[figure]:
     curves(loss, "relu", seeds=_SEEDS, legend=named, colours=orange, theory=False)
     title, box = "Output of XoR and linear pathways", {"y_range": (-0.1, 1.25)}
     parts = plot(title, "time t/τ", "share of the targets", time=True, **box)
-    named = ("XoR, in ReLU networks", "linear, in ReLU networks")
+    named = ("XoR, ReLU networks", "linear, ReLU networks")
     both = ("xor", "linear")
     curves(parts, "parts", seeds=_SEEDS, columns=both, legend=named, colours=COLOURS[2:4])
     parts.legend[0].location = "top_left"
@@ -76,7 +76,7 @@ def plots() -> list[figure]:
 
 
 def theory(knobs: Knobs) -> Numbers:
-    """Return the race of the chosen pathways, and the times of both kinds of pathways alone."""
+    """Return the race of the chosen pathways, and the learning time of each kind alone."""
     raced, times = _race(knobs), _times(knobs)
     at = lambda values: np.interp(times, raced.time, values)
     along = raced.strength * raced.rate  # mean output along the targets
@@ -146,8 +146,8 @@ def allowed(knobs: Knobs) -> float | None:
         return 1e-4
     if knobs.width < _ENOUGH:
         return None
-    # The race starts from equal pathways. Chance, and the time that units need to turn, change
-    # the initial strengths by a factor of up to about e^1.3, and thus the time by 1.3/2S.
+    # The theory starts from equal pathways. Randomness, and the time that units need to align,
+    # change the initial strengths by a factor of up to about e^1.3, and thus the time by 1.3/2S.
     raced = _race(knobs)
     return float(1.3 / (2 * raced.rate.max() * _half(raced)))
 
@@ -155,9 +155,7 @@ def allowed(knobs: Knobs) -> float | None:
 def notice(knobs: Knobs, theory: Numbers) -> str:
     raced, half = _race(knobs), theory.compared[0]
     decade = math.log(100) / (2 * raced.rate.max())
-    time = (
-        f"Half is learned at t/τ = {half:.3g}, and {decade:.2g} later per factor 10 of smaller σ."
-    )
+    time = f"Half is learned at t/τ = {half:.3g}; for σ ten times smaller it is {decade:.2g} later."
     nonlinear = math.hypot(math.sqrt(2), knobs.margin) / 4
     rates = f"{nonlinear:.2g} against {knobs.margin / 2:.2g}"
     if knobs.racers in (_FREE, _MIXED):
@@ -172,20 +170,21 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         )
         if knobs.racers == _FREE and knobs.width < _ENOUGH:
             return said + (
-                f"With only {knobs.width} units chance decides who starts ahead, and a network "
-                "may lack a unit for an example: its loss then stays at 1/8."
+                f"With only {knobs.width} units, chance decides which pathways start ahead. A "
+                "network may lack a unit for an example: its loss then stays at 1/8."
             )
         if winner == "XoR" and share > 50:
             said += "The networks compute XoR, although a linear solution exists. "
         return said + time
     fast = (
-        f"Half planes grow fastest, at the rate {raced.rate.max():.2g}, but only with fixed gates: "
-        "they switch ReLU units on for other examples, so the ReLU networks (orange) learn later. "
+        f"Half planes grow fastest, at the rate {raced.rate.max():.2g}, but only with fixed gates. "
+        "A ReLU unit that learns a half plane becomes active for other examples, so ReLU networks "
+        "(orange) learn later. "
     )
     only = {
         _EXAMPLES: f"Each pathway is open for one example and grows at the rate {nonlinear:.2g}. ",
-        _CLASSES: "Each pathway is open for one class and grows at the rate "
-        f"{knobs.margin / 2:.2g} = Δ/2: the smaller the margin, the later. ",
+        _CLASSES: "Each pathway is open for one class and grows at the rate Δ/2 = "
+        f"{knobs.margin / 2:.2g}: a smaller margin makes it slower. ",
         _PLANES: fast,
     }
     return only[knobs.racers] + time
@@ -257,7 +256,7 @@ def _gates(knobs: Knobs, task: Task) -> dict[str, np.ndarray]:
 
 
 def _start(knobs: Knobs) -> float:
-    """Return the initial strength of a pathway, from a sixth of the units."""
+    """Return the initial strength of a pathway that has a sixth of the units."""
     return knobs.scale**2 * knobs.width / 12
 
 
@@ -288,7 +287,7 @@ def _alone(knobs: Knobs, margins: Array) -> np.ndarray:
 
 
 def _times(knobs: Knobs) -> np.ndarray:
-    alone = float(_alone(knobs, _MARGINS[None, 0] * 0 + knobs.margin).min())
+    alone = float(_alone(knobs, np.array([knobs.margin])).min())
     return np.linspace(0, max(1.7 * alone, 1.4 * _half(_race(knobs))), _TIMES)
 
 
@@ -304,7 +303,7 @@ def _gated(knobs: Knobs, task: Task) -> Gated:
 
 
 def _relu(knobs: Knobs) -> Layer:
-    """Return ReLU networks in which only the first `width` units are not zero."""
+    """Return ReLU networks of the largest width; surplus units are zero and stay zero."""
     how = {"activation": "relu", "scale": knobs.scale, "key": seeds(_SEEDS)}
     drawn = fully_connected(3, _WIDEST, **how)
     used = np.arange(_WIDEST)[:, None] < knobs.width
