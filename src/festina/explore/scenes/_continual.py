@@ -165,7 +165,7 @@ def _reversed(knobs: Knobs, theory: Numbers) -> str:
     """Return the sentences about a reversed task."""
     time, slow = theory.columns["modes"]["x"], theory.columns["modes"]["second"]
     crossing = float(passage_time(time[_FIRST:], slow[_FIRST:], 0.0)) - knobs.first
-    when = f"t/τ = {crossing:.2g} after the switch" if crossing > 0 else "after the time shown"
+    when = f"{crossing:.2g} after the switch" if crossing > 0 else "after the time shown"
     words = f"Reversal: the slower mode changes sign {when}; a single layer needs ln 2 = 0.69. "
     if not knobs.balance:
         return words + (

@@ -169,7 +169,7 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         when = f"to escape at t/τ = {times[0]:.3g} (circle), a time proportional to 1/ε"
         when = "never to escape, because v is negative" if never else when
         return (
-            f"Units compete: in the first network, the fastest of {count} units is predicted to "
+            f"Units compete: in the first network, the fastest of {count} units is predicted "
             f"{when}. The others stay small. One unit reaches the loss {level:.3g}; the "
             "second drop needs another unit."
         )
