@@ -47,7 +47,7 @@ def test_a_knob_changes_sentence_code_and_address(page):
     page.locator("[name=depth]").focus()
     page.keyboard.press("ArrowRight")
     page.get_by_text("With 4 layers").wait_for()
-    page.get_by_text("The same in Python").click()
+    page.locator("summary").click()
     assert "depth, strength, target, spread = 4," in text(page, ".python")
     assert "depth=4" in page.url
     page.reload()

@@ -3,6 +3,7 @@
 import json
 import random
 import socket
+import threading
 import time
 from urllib.parse import quote
 
@@ -97,10 +98,11 @@ def test_a_message_that_is_not_understood_gets_one_sentence(client, text):
 
 
 def test_training_ends_when_the_page_is_closed(client, monkeypatch):
-    ended = []
+    ended, started = [], threading.Event()
     scene = _live.load_scene("chain")
 
     def endless(knobs, progress):
+        started.set()
         try:
             while True:
                 progress("training", 0.5)
@@ -113,7 +115,7 @@ def test_training_ends_when_the_page_is_closed(client, monkeypatch):
     with client.socket("/live/chain") as page:
         page.send(wish(1))
         until(page, "theory", 1)
-        time.sleep(0.1)
+        assert started.wait(30)
         assert not ended
     closed = time.monotonic()
     while not ended and time.monotonic() < closed + 5:
@@ -217,6 +219,7 @@ def test_a_lecture_steps_through_scenes(tmp_path):
         ("[[step]]\nscene = 'chian'", "step 1: Unknown scene 'chian'. Did you mean 'chain'?"),
         ("[[step]]\nscene = 'chain'\ndepth = 40", "step 1: `depth` must be at most 6, got 40"),
         ("[[step]", "is not a TOML file"),
+        ("tilte = 'x'\n[[step]]\nscene = 'chain'", "'tilte' is not known"),
     ],
 )
 def test_a_lecture_that_cannot_be_used_says_why(tmp_path, text, words):

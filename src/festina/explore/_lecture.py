@@ -42,6 +42,9 @@ def read_lecture(path: Path) -> Lecture:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"'{path}' is not a TOML file: {error}.") from error
     steps = given.get("step")
+    if unknown := given.keys() - {"title", "step"}:
+        name = sorted(unknown)[0]
+        raise ValueError(f"'{path}': '{name}' is not known. A lecture has a title and [[step]].")
     if not isinstance(steps, list) or not steps:
         raise ValueError(
             f"'{path}' has no steps. A lecture consists of tables such as\n"

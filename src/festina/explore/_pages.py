@@ -74,6 +74,7 @@ async def _scene_page(
         scene=found.entry,
         controls=controls(found.knobs, knobs),
         complaint=complaint,
+        clock=found.clock,
         plots=plots,
         lecture=lecture,
     )

@@ -12,6 +12,7 @@ A scene is one module, read from top to bottom, with these names:
 - `notice(knobs, theory)`: one or two sentences that say what to notice at these knobs.
 - `python(knobs)`: code that computes `predicted` and `measured`, the compared quantity.
 - `shell(knobs)`: command that runs an experiment on the same question.
+- `CLOCK`: optional name of what is played, such as "step"; otherwise the time `t`.
 - `WARM`: optional list of knobs, one for each compiled program that the scene needs.
 """
 
@@ -152,6 +153,11 @@ class Scene:
     def compared(self) -> str:
         """Return the name of the quantity in which theory and training are compared."""
         return self.module.COMPARED
+
+    @property
+    def clock(self) -> str:
+        """Return the name of what is played: the time `t`, unless the scene says otherwise."""
+        return getattr(self.module, "CLOCK", "t")
 
     @property
     def warm(self) -> Sequence[SceneKnobs]:

@@ -22,6 +22,7 @@ from ...theory.coding import (
 from .._plots import COLOURS, cells, curves, dots, guide, heat, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
+CLOCK = "move of the sampler"
 COMPARED = "the kernel, averaged by class,"
 _EXAMPLES, _MOST, _CHAINS = 48, 100, 2
 _COOLING, _BURN, _MOVES, _THIN, _LEAPFROG = 120, 30, 150, 5, 10

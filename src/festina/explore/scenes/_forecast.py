@@ -14,6 +14,7 @@ from ...own import SGD, Forecast, forecast
 from .._plots import band, curves, dots, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
+CLOCK = "step"
 COMPARED = "the step at which the loss has dropped halfway"
 _UNITS, _SAMPLES, _LONGEST, _SHOWN = 10, 64, 6_000, 300
 _kept: Any = functools.lru_cache(8)  # theory, training and sentences use the same results

@@ -7,8 +7,9 @@ window.painted = [];  // times for benchmarks: what was painted, and how long af
 
 // Numbers are shown with few digits; a logarithmic slider holds the power of ten.
 const digits = (value) => Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-2) ? value.toExponential(1).replace("e+", "e") : String(+value.toPrecision(3));
+// A link or a lecture may give a value between two positions of the slider: it holds until the slider moves.
 const valueOf = (input) => input.type === "checkbox" ? input.checked : input.type !== "range" ? input.value
-  : input.dataset.log === undefined ? +input.value : +(10 ** +input.value).toPrecision(3);
+  : input.dataset.exact !== undefined ? +input.dataset.exact : input.dataset.log === undefined ? +input.value : +(10 ** +input.value).toPrecision(3);
 const knobs = () => Object.fromEntries(all("[name]", form).map((input) => [input.name, valueOf(input)]));
 const label = (input) => { const text = digits(valueOf(input)); input.previousElementSibling.value = text; input.setAttribute("aria-valuetext", text); };
 
@@ -45,6 +46,9 @@ function receive(data) {
   if (head.n !== number && !(head.kind === "theory")) return;
   if (head.kind === "theory") {
     for (const name of ["notice", "python", "shell"]) say(name, head[name]);
+    const experiment = /^festina run (\S+)/.exec(head.shell), link = one(".experiment");
+    link.hidden = !experiment;
+    if (experiment) link.href = `/experiment/${experiment[1]}`;
     say("agreement", ""); say("status", "training …");
     frames = {}; times = {};
     for (const [name, source] of sources) if (!name.endsWith(".theory")) empty(source);
@@ -90,7 +94,7 @@ function show() {
   }
   const still = longest === 0;
   one(".player").hidden = still;
-  one(".now").value = still ? "" : `t = ${digits(now)}`;
+  one(".now").value = still ? "" : `${clock.dataset.name} = ${digits(now)}`;
   for (const each of documents) { const line = each.get_model_by_name("now"); if (line) { line.location = now; line.visible = part < 1; } }
 }
 const LENGTH = 6000;  // milliseconds of the whole training
@@ -111,7 +115,7 @@ play.onclick = () => playing(play.getAttribute("aria-pressed") !== "true");
 clock.oninput = () => { playing(false); show(); };
 
 // Controls.
-form.oninput = (event) => { if (event.target.type === "range") label(event.target); asked = performance.now(); complain(""); ask(); };
+form.oninput = (event) => { delete event.target.dataset.exact; if (event.target.type === "range") label(event.target); asked = performance.now(); complain(""); ask(); };
 form.onsubmit = (event) => event.preventDefault();
 one(".defaults").onclick = (event) => { event.preventDefault(); location.search = ""; };
 const copied = (button, text) => navigator.clipboard.writeText(text).then(() => { const words = button.textContent; button.textContent = "copied"; setTimeout(() => { button.textContent = words; }, 1200); });
