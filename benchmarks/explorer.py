@@ -54,7 +54,7 @@ def measure() -> dict[str, Any]:
 def _moves(page: Page, address: str) -> tuple[list[float], list[float]]:
     """Move random sliders; return the times to the theory and to the last trained network."""
     page.goto(address)
-    _trained(page)
+    page.locator(".agreement:not(:empty)").wait_for(timeout=_PATIENCE)
     page.locator(".status:empty").wait_for(timeout=_PATIENCE, state="attached")  # all compiled
     rng, sliders = np.random.default_rng(0), page.locator('.knobs input[type="range"]').all()
     theory, training = [], []
@@ -66,18 +66,12 @@ def _moves(page: Page, address: str) -> tuple[list[float], list[float]]:
             it.dispatchEvent(new Event("input", {bubbles: true})); }""",
             float(rng.random()),
         )
-        _trained(page)
+        while not any(kind == "trained" for kind, _ in page.evaluate("window.painted")):
+            page.wait_for_timeout(50)
         times: list[tuple[str, float]] = page.evaluate("window.painted")
         theory.append(max(ms for kind, ms in times if kind == "theory"))
         training.append(max(ms for kind, ms in times if re.match("training", kind)))
     return theory, training
-
-
-def _trained(page: Page) -> None:
-    """Wait until the page compares theory with training."""
-    page.wait_for_timeout(30)
-    page.locator(".agreement:not(:empty)").wait_for(timeout=_PATIENCE)
-    page.wait_for_timeout(100)  # the last paint
 
 
 @contextlib.contextmanager
@@ -91,8 +85,10 @@ def _explorer(folder: str) -> Iterator[str]:
         assert process.stdout is not None
         said = re.search(r"http://\S+/", process.stdout.readline())
         assert said is not None
-        yield said[0]
-        process.terminate()
+        try:
+            yield said[0]
+        finally:
+            process.terminate()
 
 
 @contextlib.contextmanager
