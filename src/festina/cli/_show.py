@@ -202,7 +202,7 @@ class _Page:
         """Draw a run, write its figure and its animation if any, and return their paths.
 
         `inside` a run folder, every figure that lies there is drawn, so that all formats agree.
-        `progress` is told which frame of the animation is drawn.
+        `progress` receives the number of the frame that is drawn.
         """
         from festina.experiments._runner import write_figure
         from festina.experiments.figures import fit_to_slide
